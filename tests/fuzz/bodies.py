@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+from tests.fuzz.hosted import Hosted
 from tests.fuzz.pool import Pool
 
 JsonObject = dict[str, Any]
@@ -37,6 +38,7 @@ class Bodies:
     def __init__(self, rng: random.Random, pool: Pool) -> None:
         self._rng = rng
         self._pool = pool
+        self._hosted = Hosted(rng, pool)
 
     def maybe(self, chance: float, **members: Any) -> JsonObject:
         """These members, or none."""
@@ -55,14 +57,16 @@ class Bodies:
     def parts(self) -> list[JsonObject]:
         """Content parts of a user."""
         parts: list[JsonObject] = [{"type": "input_text", "text": self.text()}]
+        parts += [self._hosted.part()] if self._rng.random() < 0.1 else []
         return parts + ([{"type": "input_image", "image_url": PIXEL}] if self._rng.random() < 0.2 else [])
 
     def items(self) -> list[JsonObject]:
         """Input items: messages, calls with outputs, reasoning."""
         rng = self._rng
         items: list[JsonObject] = [{"role": "user", "content": self.text()}]
+        kinds = (self._message, self._called, self._custom_called, self._reasoned, self._referred)
         for _ in range(rng.randrange(3)):
-            items += rng.choice((self._message, self._called, self._custom_called, self._reasoned))()
+            items += rng.choice(kinds)()
         return items
 
     def _message(self) -> list[JsonObject]:
@@ -89,6 +93,9 @@ class Bodies:
         return [
             {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": self.text()}]}
         ]
+
+    def _referred(self) -> list[JsonObject]:
+        return [{"type": "item_reference", "id": self._pool.one("msg")}]
 
     def input(self) -> Any:
         """The parameter `input`."""
@@ -134,12 +141,14 @@ class Bodies:
         rng = self._rng
         body = {"model": self.model(), "input": self.input(), **self.params()}
         body |= self.maybe(0.3, instructions=self.text())
-        body |= self.tools() if rng.random() < 0.3 else {}
+        drawn = rng.random()
+        body |= self.tools() if drawn < 0.2 else self._hosted.tools() if drawn < 0.35 else {}
         body |= self.formats() if rng.random() < 0.15 else {}
         body |= self.maybe(0.4, stream=True)
         state = rng.random()
         if state < 0.2:
             body |= {"previous_response_id": self._pool.newest("resp")}
+            body |= self._hosted.approval() if rng.random() < 0.3 else {}
         elif state < 0.3:
             body |= {"conversation": self._pool.one("conv")}
         elif state < 0.5:
@@ -267,12 +276,21 @@ class Bodies:
         """A body of `POST /v1/agent/runs`."""
         return {**self.agent(), **self.maybe(0.5, title="Tides")}
 
-    def approval(self) -> JsonObject:
+    def approval(self, request_id: str) -> JsonObject:
         """A body of `POST /v1/agent/runs/{id}/approvals`."""
         return {
-            "approval_request_id": self._pool.one("call"),
+            "approval_request_id": request_id,
             "approve": self._rng.choice((True, False)),
             **self.maybe(0.3, reason=self.text()),
+        }
+
+    def key(self) -> JsonObject:
+        """A body of `POST /v1/admin/keys`."""
+        return {
+            "name": self.text(),
+            **self.maybe(0.5, tenant="b", scopes=["responses:read"]),
+            **self.maybe(0.3, tools=["web_search", "mcp:sums"]),
+            **self.maybe(0.3, expires_at=4_000_000_000),
         }
 
     def mcp(self) -> JsonObject:

@@ -26,6 +26,17 @@ PREFIXES = (
 )
 CONTAINER_FILE = "container.file"
 STORE_FILE, STORE_BATCH = "vector_store.file", "vector_store.files_batch"
+READ_FILE = "vector_store.file, completed"
+MCP_APPROVAL, RUN_APPROVAL = "mcp_approval", "agent_approval"
+RELATED = {
+    CONTAINER_FILE: ("cntr", "cfile"),
+    STORE_FILE: ("vs", "file"),
+    STORE_BATCH: ("vs", "file"),
+    READ_FILE: ("vs", "file"),
+    MCP_APPROVAL: ("resp", "call"),
+    RUN_APPROVAL: ("run", "call"),
+}
+"""Pairs of ids, and what each of them is the id of."""
 SEPARATORS = {"file": "-"}
 """Between the kind and the rest of an id; otherwise `_`."""
 
@@ -39,9 +50,11 @@ class Pool:
         self._items: deque[JsonObject] = deque(maxlen=KEPT)
         self._pairs: deque[tuple[str, str]] = deque(maxlen=KEPT)
         self._parts: deque[tuple[str, str]] = deque(maxlen=KEPT)
-        self._stored: dict[str, deque[tuple[str, str]]] = {}
-        """Vector stores with one of their files or batches, by the kind of object."""
+        self._related: dict[str, deque[tuple[str, str]]] = {}
         self._background: deque[str] = deque(maxlen=KEPT)
+        self._traced: deque[str] = deque(maxlen=KEPT)
+        self.csrf: str | None = None
+        """The token of the session of the page, if there is one."""
 
     def learn(self, value: object, conversation: str | None = None) -> None:
         """Remember the ids of an answer; `conversation` is the one that its items are in."""
@@ -53,14 +66,35 @@ class Pool:
             self._learn_part(cast("JsonObject", value))
 
     def _learn_part(self, value: JsonObject) -> None:
-        if value.get("object") in (STORE_FILE, STORE_BATCH):
-            pair = (str(value["vector_store_id"]), str(value["id"]))
-            self._stored.setdefault(str(value["object"]), deque(maxlen=KEPT)).append(pair)
-        if value.get("object") == CONTAINER_FILE:
-            pair = (str(value["container_id"]), str(value["id"]))
-            self._stored.setdefault(CONTAINER_FILE, deque(maxlen=KEPT)).append(pair)
-        if value.get("object") == "upload.part":
-            self._parts.append((str(value["upload_id"]), str(value["id"])))
+        match value.get("object"):
+            case "vector_store.file" | "vector_store.files_batch" as kind:
+                self._relate(kind, value["vector_store_id"], value["id"])
+                if kind == STORE_FILE and value.get("status") == "completed":
+                    self._relate(READ_FILE, value["vector_store_id"], value["id"])
+            case "container.file":
+                self._relate(CONTAINER_FILE, value["container_id"], value["id"])
+            case "upload.part":
+                self._parts.append((str(value["upload_id"]), str(value["id"])))
+            case "api_key" if value["state"] == "valid":
+                self._learn_id("key", str(value["id"]))
+            case "session":
+                self.csrf = value["csrf"]
+            case "approval" if value["kind"] == "mcp":
+                self._relate(MCP_APPROVAL, value["response_id"], value["id"])
+            case "approval":
+                self._relate(RUN_APPROVAL, value["run_id"], value["id"])
+            case _:
+                pass
+
+    def _relate(self, kind: str, owner: object, member: object) -> None:
+        pairs, pair = self._related.setdefault(kind, deque(maxlen=KEPT)), (str(owner), str(member))
+        if pair not in pairs:
+            pairs.append(pair)
+
+    def learn_trace(self, answer: object) -> None:
+        """Remember a response that was recorded."""
+        if isinstance(answer, dict) and cast("JsonObject", answer).get("object") == "response":
+            self._traced.append(str(cast("JsonObject", answer)["id"]))
 
     def _learn_object(self, value: JsonObject, conversation: str | None) -> None:
         if value.get("deleted") is True or value.get("object") == "response.compaction":
@@ -82,30 +116,22 @@ class Pool:
             if isinstance(member, list | dict):
                 self.learn(cast("object", member), conversation)
 
-    def in_store(self, kind: str) -> tuple[str, str]:
-        """A vector store with one of its files or batches."""
-        known = self._stored.get(kind)
-        return self._rng.choice(known) if known else (self.one("vs"), self.one("file"))
+    def related(self, kind: str) -> tuple[str, str]:
+        """A pair of ids."""
+        known, (owner, member) = self._related.get(kind), RELATED[kind]
+        return self._rng.choice(known) if known else (self.one(owner), self.one(member))
 
-    def in_container(self) -> tuple[str, str]:
-        """A container with one of its files."""
-        known = self._stored.get(CONTAINER_FILE)
-        return self._rng.choice(known) if known else (self.one("cntr"), self.one("cfile"))
-
-    def take_container_file(self) -> tuple[str, str]:
+    def take_related(self, kind: str) -> tuple[str, str]:
         """The same, not to be given again."""
-        taken = self.in_container()
-        known = self._stored.get(CONTAINER_FILE, ())
-        self._stored[CONTAINER_FILE] = deque((pair for pair in known if pair != taken), KEPT)
+        taken = self.related(kind)
+        for pairs in self._related.values():
+            if taken in pairs:
+                pairs.remove(taken)
         return taken
 
-    def take_store_file(self) -> tuple[str, str]:
-        """A vector store with one of its files, not to be given again."""
-        taken = self.in_store(STORE_FILE)
-        self._stored[STORE_FILE] = deque(
-            (pair for pair in self._stored.get(STORE_FILE, ()) if pair != taken), KEPT
-        )
-        return taken
+    def traced(self) -> str:
+        """A response that was recorded."""
+        return self._rng.choice(self._traced) if self._traced else self.one("resp")
 
     def take_part(self) -> tuple[str, str]:
         """An upload with one of its parts, not to be given again."""
@@ -139,8 +165,9 @@ class Pool:
     def _forget(self, kind: str, taken: str) -> None:
         self._ids[kind] = deque((known for known in self._ids.get(kind, ()) if known != taken), KEPT)
         self._parts = deque((pair for pair in self._parts if pair[0] != taken), KEPT)
-        for name, pairs in self._stored.items():
-            self._stored[name] = deque((pair for pair in pairs if taken not in pair), KEPT)
+        self._traced = deque((known for known in self._traced if known != taken), KEPT)
+        for name, pairs in self._related.items():
+            self._related[name] = deque((pair for pair in pairs if taken not in pair), KEPT)
 
     def background(self) -> str:
         """A background response."""

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from antiphon.server.page.bundle import load_bundle
 from tests.fuzz.bodies import Bodies
-from tests.fuzz.pool import STORE_BATCH, STORE_FILE, Pool
+from tests.fuzz.pool import CONTAINER_FILE, READ_FILE, RUN_APPROVAL, STORE_BATCH, STORE_FILE, Pool
 
 JsonObject = dict[str, Any]
 NO_BODY: Any = object()
-REFUSED_KEY: JsonObject = {"scopes": [], "tenant": "a b", "expires_at": 5}
-"""It has no name, and no mutation adds one."""
+SOCKET = "WebSocket /v1/responses"
+"""The same path as that of a list of responses."""
+OPERATOR_KEY = "key-of-the-operator-of-the-fuzzed-server"
+RECORD = {"antiphon-trace": "record"}
+STATUSES = ("queued", "in_progress", "completed", "incomplete", "failed", "cancelled")
 
 
 @dataclass
@@ -31,15 +35,14 @@ Draw = Callable[[], FuzzRequest]
 
 
 class Routes:
-    """Draws a request by the name of its route, as `server/routes/table.py` spells it."""
+    """Draws a request by the name of its route, as `server/routes/table.py` spells it, and frames of a WebSocket."""
 
     def __init__(self, rng: random.Random, pool: Pool, model: str = "m") -> None:
         self._rng = rng
         self._pool = pool
         self._bodies = bodies = Bodies(rng, pool)
         self._posted = {
-            "POST /v1/responses": bodies.create,
-            "GET /v1/responses": bodies.socket_frame,
+            SOCKET: bodies.socket_frame,
             "POST /v1/responses/input_tokens": bodies.count,
             "POST /v1/responses/compact": bodies.compact,
             "POST /v1/chat/completions": bodies.chat,
@@ -55,6 +58,8 @@ class Routes:
             "POST /mcp": bodies.mcp,
         }
         self._drawn: dict[str, Draw] = {
+            "POST /v1/responses": self._create,
+            "GET /v1/responses": self._list_responses,
             "GET /v1/responses/{id}": self._retrieve,
             "DELETE /v1/responses/{id}": lambda: self._by_id("DELETE /v1/responses/{id}", pool.take("resp")),
             "POST /v1/responses/{id}/cancel": self._cancel,
@@ -99,6 +104,7 @@ class Routes:
                 "GET /v1/models/{model}/capabilities", model
             ),
             **self._observed(),
+            **self._administration(),
             "GET /healthz": lambda: FuzzRequest("GET /healthz"),
             "GET /readyz": lambda: FuzzRequest("GET /readyz"),
         }
@@ -115,11 +121,9 @@ class Routes:
         return self._drawn[name]()
 
     def _observed(self) -> dict[str, Draw]:
-        """Lists, statistics and administration. No key is created: then every request would need one."""
+        """Lists, statistics and the page."""
         pool, rng = self._pool, self._rng
-
-        def of_response(name: str) -> Draw:
-            return lambda: FuzzRequest(name, [pool.one("resp")])
+        assets = sorted(load_bundle().assets) or ["none.js"]
 
         def usage() -> FuzzRequest:
             query = {"bucket": rng.choice(("hour", "day")), **self._maybe("format", "csv")}
@@ -129,28 +133,44 @@ class Routes:
             query = self._maybe("after", "2") | self._maybe("limit", "3")
             return FuzzRequest("GET /v1/responses/{id}/events", [pool.background()], query)
 
-        revoke, delete = "POST /v1/admin/keys/{id}/revoke", "DELETE /v1/admin/keys/{id}"
         return {
             "GET /v1/conversations": lambda: FuzzRequest("GET /v1/conversations", query=self._page("conv")),
-            "GET /v1/responses/{id}/chain": of_response("GET /v1/responses/{id}/chain"),
-            "GET /v1/responses/{id}/trace": of_response("GET /v1/responses/{id}/trace"),
+            "GET /v1/responses/{id}/chain": lambda: FuzzRequest(
+                "GET /v1/responses/{id}/chain", [pool.one("resp")]
+            ),
+            "GET /v1/responses/{id}/trace": lambda: FuzzRequest(
+                "GET /v1/responses/{id}/trace", [pool.traced()]
+            ),
             "GET /v1/responses/{id}/events": events,
             "GET /v1/lookup/{id}": lambda: self._by_id(
                 "GET /v1/lookup/{id}", pool.one(rng.choice(("resp", "conv", "run")))
             ),
             "GET /v1/usage": usage,
             "GET /v1/upstreams": lambda: FuzzRequest("GET /v1/upstreams"),
-            "GET /v1/admin/keys": lambda: FuzzRequest("GET /v1/admin/keys"),
-            "POST /v1/admin/keys": lambda: FuzzRequest("POST /v1/admin/keys", body=dict(REFUSED_KEY)),
-            revoke: lambda: FuzzRequest(revoke, ["none"]),
-            delete: lambda: FuzzRequest(delete, ["none"]),
-            "GET /v1/admin/settings": lambda: FuzzRequest("GET /v1/admin/settings"),
-            "POST /v1/conformance": lambda: FuzzRequest("POST /v1/conformance", body={}),
-            "GET /v1/session": lambda: FuzzRequest("GET /v1/session"),
-            "POST /v1/session": lambda: FuzzRequest("POST /v1/session", body={"api_key": "x"}),
-            "DELETE /v1/session": lambda: FuzzRequest("DELETE /v1/session"),
             "GET /": lambda: FuzzRequest("GET /"),
-            "GET /assets/{name}": lambda: FuzzRequest("GET /assets/{name}", ["none.js"]),
+            "GET /assets/{name}": lambda: FuzzRequest("GET /assets/{name}", [rng.choice(assets)]),
+        }
+
+    def _administration(self) -> dict[str, Draw]:
+        """Keys, settings, checks and sessions."""
+        pool, bodies = self._pool, self._bodies
+        revoke, delete = "POST /v1/admin/keys/{id}/revoke", "DELETE /v1/admin/keys/{id}"
+
+        def of_session(name: str, body: Any = NO_BODY) -> Draw:
+            return lambda: FuzzRequest(
+                name, body=body, headers={} if pool.csrf is None else {"antiphon-csrf": pool.csrf}
+            )
+
+        return {
+            "GET /v1/admin/keys": lambda: FuzzRequest("GET /v1/admin/keys"),
+            "POST /v1/admin/keys": lambda: FuzzRequest("POST /v1/admin/keys", body=bodies.key()),
+            revoke: lambda: FuzzRequest(revoke, [pool.one("key")]),
+            delete: lambda: FuzzRequest(delete, [pool.take("key")]),
+            "GET /v1/admin/settings": lambda: FuzzRequest("GET /v1/admin/settings"),
+            "POST /v1/conformance": lambda: FuzzRequest("POST /v1/conformance", body={"model": "m"}),
+            "GET /v1/session": of_session("GET /v1/session"),
+            "POST /v1/session": of_session("POST /v1/session", {"api_key": OPERATOR_KEY}),
+            "DELETE /v1/session": of_session("DELETE /v1/session"),
         }
 
     def _vector_stores(self) -> dict[str, Draw]:
@@ -162,7 +182,7 @@ class Routes:
             return lambda: FuzzRequest(name, [pool.one("vs")], body=body())
 
         def of_file(name: str, body: Callable[[], Any] = lambda: NO_BODY) -> Draw:
-            return lambda: FuzzRequest(name, [*pool.in_store(STORE_FILE)], body=body())
+            return lambda: FuzzRequest(name, [*pool.related(STORE_FILE)], body=body())
 
         def listed(name: str, ids: Callable[[], list[str]]) -> Draw:
             return lambda: FuzzRequest(
@@ -180,16 +200,14 @@ class Routes:
             f"GET {one}/files": listed(f"GET {one}/files", lambda: [pool.one("vs")]),
             f"GET {file}": of_file(f"GET {file}"),
             f"POST {file}": of_file(f"POST {file}", lambda: {"attributes": bodies.attributes()}),
-            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_store_file()]),
-            f"GET {file}/content": of_file(f"GET {file}/content"),
+            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_related(STORE_FILE)]),
+            f"GET {file}/content": lambda: FuzzRequest(f"GET {file}/content", [*pool.related(READ_FILE)]),
             f"POST {one}/file_batches": of_store(
                 f"POST {one}/file_batches", lambda: {"files": [bodies.store_file()]}
             ),
-            f"GET {batch}": lambda: FuzzRequest(f"GET {batch}", [*pool.in_store(STORE_BATCH)]),
-            f"POST {batch}/cancel": lambda: FuzzRequest(
-                f"POST {batch}/cancel", [*pool.in_store(STORE_BATCH)]
-            ),
-            f"GET {batch}/files": listed(f"GET {batch}/files", lambda: [*pool.in_store(STORE_BATCH)]),
+            f"GET {batch}": lambda: FuzzRequest(f"GET {batch}", [*pool.related(STORE_BATCH)]),
+            f"POST {batch}/cancel": lambda: FuzzRequest(f"POST {batch}/cancel", [*pool.related(STORE_BATCH)]),
+            f"GET {batch}/files": listed(f"GET {batch}/files", lambda: [*pool.related(STORE_BATCH)]),
         }
 
     def _containers(self) -> dict[str, Draw]:
@@ -204,9 +222,11 @@ class Routes:
             f"GET {one}/files": lambda: FuzzRequest(
                 f"GET {one}/files", [pool.one("cntr")], self._page("cfile")
             ),
-            f"GET {file}": lambda: FuzzRequest(f"GET {file}", [*pool.in_container()]),
-            f"GET {file}/content": lambda: FuzzRequest(f"GET {file}/content", [*pool.in_container()]),
-            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_container_file()]),
+            f"GET {file}": lambda: FuzzRequest(f"GET {file}", [*pool.related(CONTAINER_FILE)]),
+            f"GET {file}/content": lambda: FuzzRequest(
+                f"GET {file}/content", [*pool.related(CONTAINER_FILE)]
+            ),
+            f"DELETE {file}": lambda: FuzzRequest(f"DELETE {file}", [*pool.take_related(CONTAINER_FILE)]),
         }
 
     def _add_container_file(self) -> FuzzRequest:
@@ -229,8 +249,21 @@ class Routes:
         return FuzzRequest("GET /v1/agent/runs/{id}", [self._pool.one("run")], query)
 
     def _answer_approval(self) -> FuzzRequest:
-        body = self._bodies.approval()
-        return FuzzRequest("POST /v1/agent/runs/{id}/approvals", [self._pool.one("run")], body=body)
+        run, request = self._pool.take_related(RUN_APPROVAL)
+        body = self._bodies.approval(request)
+        return FuzzRequest("POST /v1/agent/runs/{id}/approvals", [run], body=body)
+
+    def _create(self) -> FuzzRequest:
+        headers = dict(RECORD) if self._rng.random() < 0.1 else {}
+        return FuzzRequest("POST /v1/responses", body=self._bodies.create(), headers=headers)
+
+    def _list_responses(self) -> FuzzRequest:
+        rng, filters = self._rng, self._page("resp")
+        filters |= self._maybe("status", rng.choice(STATUSES)) | self._maybe("model", "m")
+        filters |= self._maybe("tool", "get_weather") | self._maybe("text", self._bodies.text()[:500])
+        filters |= self._maybe("background", "true") | self._maybe("created_after", "1000000000")
+        filters |= self._maybe("conversation", self._pool.one("conv")) | self._maybe("key_id", "none")
+        return FuzzRequest("GET /v1/responses", query=filters)
 
     def _cancel(self) -> FuzzRequest:
         return FuzzRequest("POST /v1/responses/{id}/cancel", [self._pool.background()])

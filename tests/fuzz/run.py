@@ -1,5 +1,6 @@
 """A run of the fuzzer: requests over all routes in turn, and a tally for each."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -7,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
+import httpx2
 import msgspec
 
 from tests.fuzz.forms import FORM_TYPE, render_form
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.pool import Pool
-from tests.fuzz.routes import NO_BODY, FuzzRequest, Routes
-from tests.fuzz.server import FuzzedServer, fuzzed_server, server_at
+from tests.fuzz.routes import NO_BODY, OPERATOR_KEY, RECORD, SOCKET, FuzzRequest, Routes
+from tests.fuzz.server import ANSWER_TIMEOUT_SECONDS, FuzzedServer, fuzzed_server, server_at
 
 JsonObject = dict[str, Any]
 UNCHANGED, ONE_PLACE, ODD_PATH = 0.5, 0.8, 0.9
@@ -35,10 +37,19 @@ CREATING = {
     "POST /v1/files": 3,
     "POST /v1/uploads": 3,
     "POST /v1/uploads/{id}/parts": 3,
+    "POST /v1/vector_stores": 3,
+    "POST /v1/vector_stores/{id}/files": 4,
+    "GET /v1/vector_stores/{id}/files": 2,
+    "GET /v1/approvals": 2,
+    "POST /v1/admin/keys": 2,
 }
 """How often these routes take their turn, so that there is something to name and to delete."""
 MAX_FAULT_CHARACTERS = 3000
-SOCKET = "GET /v1/responses"
+FOLLOW_SECONDS = 0.2
+IN_MEMORY_ONLY = {SOCKET, "POST /v1/conformance"}
+"""WebSockets need the application, and a run of the checks of a process takes minutes."""
+SESSION_CHANCE = 0.1
+"""How often a request has the cookie of the session instead of the key, if there is a session."""
 
 
 @dataclass
@@ -123,16 +134,45 @@ class Fuzzer:
         if kind > 0.97 and content:
             content = self._mutator.spoiled(content)
         media = FORM_TYPE if request.is_form else "application/json"
-        headers = {"content-type": media, **request.headers} if content else request.headers
+        headers = self._identity() | ({"content-type": media} if content else {}) | request.headers
         url = path + (f"?{urlencode(request.query)}" if request.query else "")
-        answer = await self._server.client.request(method, url, content=content, headers=headers)
-        body = await answer.aread()
+        try:
+            answer, body = await self._answer(method, url, content, headers)
+        except TimeoutError:
+            return tally.add_fault(f"no answer to {method} {url} {content!r}")
         streams = answer.headers.get("content-type", "").startswith("text/event-stream")
         found = _payloads(body) if streams else _decoded(body)
         conversation = request.ids[0] if "/conversations/{id}/items" in request.route else None
         self._judge(tally, answer.status_code, found, f"{method} {url} {content!r}")
         if answer.status_code == 200:
             self._pool.learn(found, conversation)
+            if RECORD.items() <= request.headers.items():
+                self._pool.learn_trace(found)
+
+    async def _answer(
+        self, method: str, url: str, content: bytes, headers: dict[str, str]
+    ) -> tuple[httpx2.Response, bytes]:
+        """The answer with its body. A client that follows a run leaves after a while: the run may wait for an
+        approval."""
+        follows = url.startswith("/v1/agent/runs")
+        pieces: list[bytes] = []
+        asked = self._server.client.stream(method, url, content=content, headers=headers)
+        async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS), asked as answer:
+            try:
+                async with asyncio.timeout(FOLLOW_SECONDS if follows else None):
+                    async for piece in answer.aiter_raw():
+                        pieces.append(piece)
+            except TimeoutError:
+                if not follows:
+                    raise
+        return answer, b"".join(pieces)
+
+    def _identity(self) -> dict[str, str]:
+        """The headers that authenticate a request: the cookie of a session is sent with its token."""
+        csrf = self._pool.csrf
+        if csrf is not None and self._rng.random() < SESSION_CHANCE:
+            return {"antiphon-csrf": csrf}
+        return {"authorization": f"Bearer {OPERATOR_KEY}"}
 
     async def _send_frame(self, body: Any, kind: float, tally: Tally) -> None:
         if kind >= UNCHANGED:
@@ -198,10 +238,11 @@ async def fuzz(seed: int, requests: int, names: Sequence[str] | None = None) -> 
 
 
 async def fuzz_process(seed: int, requests: int, url: str, listed_model: str) -> FuzzResult:
-    """The same over HTTP, without WebSockets, against a running server that lists this model."""
+    """The same over HTTP, without `IN_MEMORY_ONLY`, against a running server that lists this model."""
     async with server_at(url) as server:
         fuzzer = Fuzzer(seed, server, listed_model)
-        return await _run(fuzzer, requests, [name for name in fuzzer.routes.names if name != SOCKET], server)
+        names = [name for name in fuzzer.routes.names if name not in IN_MEMORY_ONLY]
+        return await _run(fuzzer, requests, names, server)
 
 
 async def _run(

@@ -5,11 +5,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from antiphon.errors import InvalidRequest, McpError, McpHttpError, McpProtocolError
 from antiphon.http.egress import AllowPublic, Destination
 from antiphon.mcp.connections import McpConnections
-from antiphon.mcp.listing import MAX_LIST_BYTES, MAX_TOOLS
+from antiphon.mcp.listing import MAX_LIST_BYTES, MAX_LIST_VALUES, MAX_TOOLS, ListReader
 from antiphon.mcp.port import CallOutcome, ExecutionErrorItem, HttpErrorItem, ProtocolErrorItem, RemoteServer
 from antiphon.mcp.transport import MAX_ANSWER_BYTES, MAX_COURTESIES, MAX_MESSAGES
 from antiphon.protocol.content import InputText
@@ -60,6 +61,24 @@ async def test_too_large_schemas(connections: McpConnections) -> None:
     tool = {"name": "a", "inputSchema": {"description": "x" * (MAX_LIST_BYTES + 1)}}
     error = await list_error(connections, replying({"tools": [tool]}))
     assert error.message.endswith(f"lists tools of more than {MAX_LIST_BYTES} bytes.")
+
+
+async def test_too_many_values(connections: McpConnections) -> None:
+    """Each page would be accepted; an empty object takes thirty times the memory of its text."""
+
+    async def page(wire: Wire, request: Request) -> None:
+        page = str(request.get("params", {}).get("cursor", "0"))
+        tool: Request = {"name": f"tool{page}", "inputSchema": {"enum": [{}] * 20_000}}
+        await wire.send(reply(request, {"tools": [tool], "nextCursor": str(int(page) + 1)}))
+
+    error = await list_error(connections, page)
+    assert error.message.endswith(f"lists tools with more than {MAX_LIST_VALUES} JSON values.")
+
+
+async def test_the_memory_of_values_counts_for_the_cache() -> None:
+    reader = ListReader("scripted")
+    reader.add(Raw(json.dumps({"tools": [{"name": "a", "inputSchema": {"enum": [{}] * 20_000}}]}).encode()))
+    assert reader.finish().size_bytes > 20_000 * 100
 
 
 async def test_pages_without_end(connections: McpConnections) -> None:

@@ -9,8 +9,9 @@ from antiphon.protocol.attribute_filters import (
     MAX_FILTER_CONDITIONS,
     MAX_FILTER_NESTING,
     MAX_FILTER_VALUES,
+    Comparison,
     filter_keys,
-    matches,
+    matcher,
     parse_filter,
 )
 
@@ -67,7 +68,7 @@ def compare(kind: str, key: str, value: Any) -> dict[str, Any]:
 def test_what_a_filter_means(given: dict[str, Any], expected: bool) -> None:
     parsed = parse_filter(given)
     assert parsed is not None
-    assert matches(parsed, ATTRIBUTES) is expected
+    assert matcher(parsed)(ATTRIBUTES) is expected
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -125,3 +126,27 @@ def test_the_keys_that_a_filter_reads() -> None:
     assert filter_keys(None) == ()
     both = {"type": "or", "filters": [compare("eq", "a", 1), compare("ne", "b", 2), compare("gt", "a", 3)]}
     assert filter_keys(parse_filter(both)) == ("a", "b")
+
+
+class Counted(str):
+    """A text that counts with how many others it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("operator", ["in", "nin"])
+def test_a_value_is_looked_up_in_a_long_list(operator: Any) -> None:
+    """A search compares every file of a store with every condition."""
+    values = tuple(Counted(f"value {number}") for number in range(MAX_FILTER_VALUES))
+    matches = matcher(Comparison(operator, "k", values))
+    Counted.comparisons = 0
+    found = [matches({"k": f"value {number}"}) for number in range(2 * MAX_FILTER_VALUES)]
+    assert found.count(operator == "in") == MAX_FILTER_VALUES
+    assert Counted.comparisons < 3 * MAX_FILTER_VALUES

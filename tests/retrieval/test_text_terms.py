@@ -4,7 +4,13 @@ from collections import Counter
 
 import pytest
 
-from antiphon.retrieval.terms import MAX_TERMS, text_query_terms, text_terms, without_stop_words
+from antiphon.retrieval.terms import (
+    MAX_QUERY_CHARS,
+    MAX_TERMS,
+    text_query_terms,
+    text_terms,
+    without_stop_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +67,7 @@ def test_terms_are_short_and_without_spaces(text: str) -> None:
 def test_rewriting_drops_words_without_meaning() -> None:
     assert without_stop_words("What is the weather like in the woods?") == "weather like woods"
     assert without_stop_words("to be or not to be") == "to be or not to be"
+
+
+def test_the_end_of_a_very_long_query_is_left_out() -> None:
+    assert len(without_stop_words("word " * MAX_QUERY_CHARS)) <= MAX_QUERY_CHARS

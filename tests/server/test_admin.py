@@ -82,6 +82,7 @@ async def test_a_key_has_all_scopes_but_admin_by_default(make_creator: MakeCreat
         {"name": "a\nb"},
         {"tools": ["Not A Tool"]},
         {"expires_at": 5},
+        {"expires_at": 2**64},
         {"expires_at": "soon"},
         {"colour": "red"},
         [],

@@ -73,6 +73,8 @@ async def test_a_key_has_no_expiry_and_all_scopes_by_default(keyring: Keyring) -
         ({"tools": [f"tool_{number}" for number in range(65)]}, "tools"),
         ({"lifetime": 0}, "lifetime"),
         ({"lifetime": -5}, "lifetime"),
+        ({"lifetime": 1e30}, "lifetime"),
+        ({"lifetime": float("inf")}, "lifetime"),
     ],
 )
 async def test_invalid_keys_are_rejected(

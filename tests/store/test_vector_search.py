@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import NotFound, Unavailable
-from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matches
+from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matcher
 from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
 from antiphon.store.database import Script
@@ -210,7 +210,7 @@ def test_a_filter_admits_the_chunks_of_matching_files(
     )
     index = ChunkIndex(1, 1, searched, [chunk_index.Block(portions)])
     for each in wanted:
-        admitted = [number for number, file in enumerate(files) if matches(each, file)]
+        admitted = [number for number, file in enumerate(files) if matcher(each)(file)]
         mask = index.mask(each)
         assert [row // 2 for row in range(len(files) * 2) if mask[row]] == [n for n in admitted for _ in "ab"]
         assert index.admitted_files(mask) == admitted

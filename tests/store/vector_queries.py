@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from antiphon.protocol.attribute_filters import Attribute, Comparison, Filter, matches
+from antiphon.protocol.attribute_filters import Attribute, Comparison, Filter, matcher
 from antiphon.store.chunk_words import COUNT_LEVELS
 from antiphon.store.ports import Stores
 from antiphon.store.postgres_vectors import PostgresVectors
@@ -97,7 +97,7 @@ async def check_random_queries(store: Stores, chunks: dict[Place, Chunk], source
         found = await store.vector_stores.candidates("t", "vs_1", query)
         lexical = bm25(chunks, terms)
         similar = {place: cosine(chunk.vector, vector) for place, chunk in chunks.items()}
-        admitted = [place for place in chunks if wanted is None or matches(wanted, attributes_of(place))]
+        admitted = [place for place in chunks if wanted is None or matcher(wanted)(attributes_of(place))]
         for each in found:
             place = (each.file_id, each.ordinal)
             assert place in admitted

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Kind = Literal[
     "code",
@@ -105,6 +106,19 @@ class SectionList:
         if not any(section.text.strip() for section in self.sections):
             raise Unreadable("invalid_file", f"The {self._unit} contains no text.")
         return Document(kind, tuple(self.sections), tuple(empty_pages), tuple(self.omissions))
+
+
+def first_part(document: Document, max_chars: int) -> Document:
+    """The document with at most so many characters of text."""
+    sections: list[Section] = []
+    room = max_chars
+    for section in document.sections:
+        if len(section.text) > room:
+            sections.append(replace(section, text=section.text[:room]))
+            return replace(document, sections=tuple(sections))
+        sections.append(section)
+        room -= len(section.text)
+    return document
 
 
 def _storable(text: str) -> str:

@@ -8,9 +8,10 @@ from typing import Self
 import msgspec
 
 from antiphon.documents.detection import glance
-from antiphon.documents.document import Document, Unreadable
+from antiphon.documents.document import MAX_TEXT_CHARS, Document, Unreadable
 from antiphon.documents.formats.texts import read_text
 from antiphon.documents.reading import ImageJob, ImageResult, ReadFault, ReadJob, ReadResult
+from antiphon.isolated.frames import encode_in_pieces
 from antiphon.isolated.pool import IsolatedPool, PoolLimits, WorkExceeded
 
 READ = "antiphon.documents.reading:read_encoded"
@@ -34,30 +35,33 @@ class DocumentReader:
     def __init__(self, pool: IsolatedPool) -> None:
         self._pool = pool
 
-    async def read(self, tenant: str, data: bytes, name: str = "") -> Document:
-        """The text of a file. Raises `Unreadable`, or `Overloaded` if too many files wait."""
+    async def read(
+        self, tenant: str, data: bytes, name: str = "", max_chars: int = MAX_TEXT_CHARS
+    ) -> Document:
+        """The text of a file; the text of a large file is cut off after `max_chars`: to decode 40 MB of it
+        would hold the event loop. Raises `Unreadable`, or `Overloaded` if too many files wait."""
         check_size(len(data))
         if (document := read_at_once(data, name)) is not None:
             return document
-        encoded = msgspec.msgpack.encode(ReadJob(data, name))
-        result = _RESULTS.decode(await self.run(tenant, READ, encoded))
+        encoded = encode_in_pieces(ReadJob(b"", name, max_chars), data)
+        result = _RESULTS.decode(await self.run(tenant, READ, *encoded))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
         return result.document
 
     async def draw(self, tenant: str, data: bytes, pages: list[int]) -> list[bytes]:
         """Pages of a PDF file as JPEG images. Raises the same."""
-        encoded = msgspec.msgpack.encode(ImageJob(data, pages))
-        result = _IMAGES.decode(await self.run(tenant, DRAW, encoded))
+        encoded = encode_in_pieces(ImageJob(b"", pages), data)
+        result = _IMAGES.decode(await self.run(tenant, DRAW, *encoded))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
         return result.images
 
-    async def run(self, tenant: str, function: str, payload: bytes) -> memoryview:
+    async def run(self, tenant: str, function: str, *payload: bytes) -> memoryview:
         """The result of a function that reads a file, in a child process. Raises the same."""
         self._pool.check_room(tenant)
         try:
-            return await self._pool.run(tenant, function, payload)
+            return await self._pool.run(tenant, function, *payload)
         except WorkExceeded as error:
             raise Unreadable("invalid_file", _EXCEEDED[error.reason]) from None
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.documents.detection import detect
-from antiphon.documents.document import Document, Fault, Kind, Unreadable
+from antiphon.documents.document import MAX_TEXT_CHARS, Document, Fault, Kind, Unreadable, first_part
 from antiphon.documents.formats.docx import read_docx
 from antiphon.documents.formats.eml import MAX_DEPTH, read_eml
 from antiphon.documents.formats.html import read_html
@@ -40,6 +40,8 @@ class ReadJob(Struct, frozen=True, array_like=True):
 
     data: bytes
     name: str
+    max_chars: int = MAX_TEXT_CHARS
+    """Of the text that is wanted."""
 
 
 class ImageJob(Struct, frozen=True, array_like=True):
@@ -94,7 +96,7 @@ def read_encoded(payload: bytes) -> bytes:
     """The work of a child: a `ReadJob`."""
     job = _READ_JOBS.decode(payload)
     try:
-        result = ReadResult(read_document(job.data, job.name))
+        result = ReadResult(first_part(read_document(job.data, job.name), job.max_chars))
     except Unreadable as error:
         result = ReadFault(error.code, error.message)
     return msgspec.msgpack.encode(result)

@@ -40,17 +40,19 @@ def main(limits: Limits) -> None:
     jobs, results = sys.stdin.buffer, sys.stdout.buffer
     while (frame := _read(jobs)) is not None:
         job = _JOBS.decode(frame)
+        payload = jobs.read(job.payload_bytes)
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds)
-        result = _RESULTS.encode(_done(job))
+        result = _RESULTS.encode(_done(job.function, payload))
+        del payload
         results.write(HEADER.pack(len(result)))
         results.write(result)
         results.flush()
 
 
-def _done(job: Job) -> Success | Failure:
+def _done(function: str, payload: bytes) -> Success | Failure:
     try:
-        return Success(memoryview(_function(job.function)(job.payload)))
+        return Success(memoryview(_function(function)(payload)))
     except MemoryError:
         return Failure("memory")
     except Exception as error:  # noqa: BLE001 -- the parent logs it

@@ -64,6 +64,7 @@ class WorkExceeded(Exception):
 
 class _Waiting(Struct, eq=False):
     job: Job
+    pieces: tuple[bytes, ...]
     result: asyncio.Future[memoryview]
 
 
@@ -81,12 +82,13 @@ class IsolatedPool:
         self._more = asyncio.Condition()
         self._closed = False
 
-    async def run(self, tenant: str, function: str, payload: bytes) -> memoryview:
+    async def run(self, tenant: str, function: str, *payload: bytes) -> memoryview:
         """The result of ``function(payload)``, where `function` is a name such as ``package.module:name``.
+        The pieces of the payload are joined by the child.
 
         Raises `WorkExceeded` if it needs more than its limits.
         """
-        waiting = self._enqueue(tenant, Job(function, payload))
+        waiting = self._enqueue(tenant, Job(function, sum(map(len, payload))), payload)
         self._start_child()
         async with self._more:
             self._more.notify()
@@ -113,7 +115,7 @@ class IsolatedPool:
         queue = self._waiting.get(tenant)
         if queue is not None and waiting in queue:
             queue.remove(waiting)
-            self._waiting_bytes -= len(waiting.job.payload)
+            self._waiting_bytes -= waiting.job.payload_bytes
 
     async def aclose(self) -> None:
         """End the children. Jobs that wait fail."""
@@ -131,19 +133,19 @@ class IsolatedPool:
     def check_room(self, tenant: str) -> None:
         """Raise `Overloaded` if too many jobs of a tenant wait. For work that nothing was spent on yet."""
         queue = self._waiting.get(tenant, ())
-        own_bytes = sum(len(waiting.job.payload) for waiting in queue)
+        own_bytes = sum(waiting.job.payload_bytes for waiting in queue)
         is_full = self._waiting_bytes > MAX_WAITING_BYTES or own_bytes > MAX_WAITING_BYTES // 4
         if queue and (len(queue) >= MAX_WAITING_PER_TENANT or is_full):
             message = "Too many schemas, grammars or files wait to be checked or read. Try again in a moment."
             raise Overloaded(message)
 
-    def _enqueue(self, tenant: str, job: Job) -> _Waiting:
+    def _enqueue(self, tenant: str, job: Job, pieces: tuple[bytes, ...]) -> _Waiting:
         if self._closed:
             raise Unavailable
         queue = self._waiting.setdefault(tenant, deque())
-        waiting = _Waiting(job, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(job, pieces, asyncio.get_running_loop().create_future())
         queue.append(waiting)
-        self._waiting_bytes += len(job.payload)
+        self._waiting_bytes += job.payload_bytes
         return waiting
 
     async def _serve(self) -> None:
@@ -162,7 +164,7 @@ class IsolatedPool:
     async def _do(self, child: "_Child", waiting: _Waiting) -> None:
         result, error = memoryview(b""), None
         try:
-            result = await child.run(waiting.job)
+            result = await child.run(waiting.job, waiting.pieces)
         except asyncio.CancelledError:
             if not waiting.result.done():
                 waiting.result.set_exception(Unavailable())
@@ -202,7 +204,7 @@ class IsolatedPool:
             queue = self._waiting.pop(tenant)
             while queue:
                 waiting = queue.popleft()
-                self._waiting_bytes -= len(waiting.job.payload)
+                self._waiting_bytes -= waiting.job.payload_bytes
                 if not waiting.result.done():
                     self._running.add(tenant)
                     if queue:
@@ -218,11 +220,15 @@ class _Running(NamedTuple):
     jobs: StreamWriter
     results: StreamReader
 
-    async def exchange(self, job: bytes) -> Success | Failure:
-        """Send a job, and wait for its result."""
-        self.jobs.write(HEADER.pack(len(job)))
-        self.jobs.write(job)
-        await self.jobs.drain()
+    async def exchange(self, job: Job, pieces: tuple[bytes, ...]) -> Success | Failure:
+        """Send a job, and wait for its result. A large payload is written in slices: a copy of 60 MB would
+        hold the event loop."""
+        encoded = _ENCODER.encode(job)
+        self.jobs.write(HEADER.pack(len(encoded)) + encoded)
+        for piece in map(memoryview, pieces):
+            for start in range(0, len(piece), MAX_PIECE_BYTES):
+                self.jobs.write(piece[start : start + MAX_PIECE_BYTES])
+                await self.jobs.drain()
         header = await self.results.readexactly(HEADER.size)
         return _RESULTS.decode(await self._receive(HEADER.unpack(header)[0]))
 
@@ -245,7 +251,7 @@ class _Child:
         self._running: _Running | None = None
         self._jobs_left = 0
 
-    async def run(self, job: Job) -> memoryview:
+    async def run(self, job: Job, pieces: tuple[bytes, ...]) -> memoryview:
         """Do a job."""
         try:
             running = await self._started()
@@ -254,7 +260,7 @@ class _Child:
             raise Overloaded from None
         try:
             async with asyncio.timeout(self._limits.wall_seconds):
-                result = await running.exchange(_ENCODER.encode(job))
+                result = await running.exchange(job, pieces)
         except TimeoutError:
             await self.end()
             raise WorkExceeded("time") from None

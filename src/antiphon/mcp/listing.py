@@ -7,15 +7,20 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.errors import McpProtocolError
+from antiphon.errors import McpProtocolError, TooManyValues
 from antiphon.mcp.eras import header_value
 from antiphon.mcp.messages import INVALID_RESULT, decode
 from antiphon.mcp.port import McpTool
+from antiphon.protocol.bounds import WINDOW_BYTES, ValueCounter
 from antiphon.protocol.content import JsonObject
 
 MAX_TOOLS = 1000
 MAX_LIST_BYTES = 4 * 1024 * 1024
 """Of all pages together."""
+MAX_LIST_VALUES = 100_000
+"""Objects, arrays and separators of all pages together."""
+VALUE_BYTES = 64
+"""The memory that a value takes besides its text: an empty object is two characters."""
 MAX_PAGES = 100
 MAX_NAME_CHARS = 256
 DEFAULT_TTL_SECONDS = 300.0
@@ -50,6 +55,7 @@ class ToolList(Struct, frozen=True):
     tools: tuple[McpTool, ...]
     ttl_seconds: float
     size_bytes: int
+    """About how much memory it takes."""
 
 
 _page = msgspec.json.Decoder(_Page)
@@ -64,12 +70,15 @@ class ListReader:
         self._cursors: set[str] = set()
         self._ttl_seconds = MAX_TTL_SECONDS
         self._size_bytes = 0
+        self._values = ValueCounter()
 
     def add(self, result: Raw) -> str | None:
         """Add a page; returns the cursor of the next one. Raises `McpProtocolError`."""
-        self._size_bytes += len(bytes(result))
+        encoded = bytes(result)
+        self._size_bytes += len(encoded)
         if self._size_bytes > MAX_LIST_BYTES:
             raise self._refused(f"lists tools of more than {MAX_LIST_BYTES} bytes")
+        self._count_values(encoded)
         page = decode(result, _page, self._label)
         for tool in page.tools:
             if 0 < len(tool.name) <= MAX_NAME_CHARS:
@@ -88,7 +97,17 @@ class ListReader:
     def finish(self) -> ToolList:
         """The list of all pages."""
         tools = tuple(sorted(self._tools.values(), key=lambda tool: tool.name))
-        return ToolList(tools, self._ttl_seconds, self._size_bytes)
+        return ToolList(tools, self._ttl_seconds, self._size_bytes + VALUE_BYTES * self._values.values)
+
+    def _count_values(self, page: bytes) -> None:
+        self._values.begin()
+        try:
+            for start in range(0, len(page), WINDOW_BYTES):
+                self._values.feed(page[start : start + WINDOW_BYTES])
+        except TooManyValues:
+            self._values.values = MAX_LIST_VALUES + 1
+        if self._values.values > MAX_LIST_VALUES:
+            raise self._refused(f"lists tools with more than {MAX_LIST_VALUES} JSON values")
 
     def _refused(self, what: str) -> McpProtocolError:
         return McpProtocolError(f"The MCP server '{self._label}' {what}.", INVALID_RESULT)

@@ -4,7 +4,7 @@ A condition on an attribute that a file does not have is false, whatever its ope
 files that have another value, not those without one. `not` exists in neither API, so this cannot surprise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ MAX_FILTER_VALUES = 1000
 """Of one `in` or `nin`."""
 
 Attribute = str | float | bool
+Matches = Callable[[Mapping[str, Attribute]], bool]
 
 
 class Comparison(Struct, frozen=True):
@@ -116,24 +117,25 @@ def _values(value: object, path: str) -> tuple[Attribute, ...]:
     return tuple(cast("list[Attribute]", listed))
 
 
-def matches(wanted: Filter, attributes: Mapping[str, Attribute]) -> bool:
-    """Whether a file with these attributes is found."""
+def matcher(wanted: Filter) -> Matches:
+    """Whether files with these attributes are found, for many files: a value is looked up in long lists."""
     if isinstance(wanted, Compound):
+        inner = [matcher(each) for each in wanted.filters]
         combine = all if wanted.type == "and" else any
-        return combine(matches(each, attributes) for each in wanted.filters)
-    found = attributes.get(wanted.key)
-    if found is None:
-        return False
-    if isinstance(wanted.value, tuple):
-        return any(_equal(found, value) for value in wanted.value) is (wanted.type == "in")
-    if wanted.type in ("eq", "ne"):
-        return _equal(found, wanted.value) is (wanted.type == "eq")
-    return _compare(wanted.type, found, wanted.value)
+        return lambda attributes: combine(each(attributes) for each in inner)
+    key, kind, value = wanted.key, wanted.type, wanted.value
+    if kind in ORDERED and not isinstance(value, tuple):
+        return lambda attributes: (found := attributes.get(key)) is not None and _compare(kind, found, value)
+    known = frozenset(map(_comparable, value if isinstance(value, tuple) else (value,)))
+    included = kind in ("in", "eq")
+    return lambda attributes: (
+        (found := attributes.get(key)) is not None and (_comparable(found) in known) is included
+    )
 
 
-def _equal(one: Attribute, other: Attribute) -> bool:
-    """Equal values of the same kind: `true` is not 1, and 1 is 1.0."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+def _comparable(value: Attribute) -> tuple[bool, Attribute]:
+    """Equal for equal values of the same kind: `true` is not 1, and 1 is 1.0."""
+    return isinstance(value, bool), value
 
 
 def _compare(operator: Operator, found: Attribute, value: Attribute) -> bool:

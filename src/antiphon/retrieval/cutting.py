@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from antiphon.documents.document import Document, Unreadable
 from antiphon.documents.reader import DocumentReader, check_size, read_at_once
 from antiphon.documents.reading import ReadFault, read_document
+from antiphon.isolated.frames import encode_in_pieces
 from antiphon.retrieval.token_chunks import TextChunk, cut_document
 
 CUT = "antiphon.retrieval.cutting:cut_encoded"
@@ -62,7 +63,8 @@ class FileCutter:
         check_size(len(job.data))
         if len(job.data) <= MAX_AT_ONCE_BYTES and (document := read_at_once(job.data, job.name)) is not None:
             return iter(list(_portions(document, job)))
-        result = _RESULTS.decode(await self._reader.run(tenant, CUT, msgspec.msgpack.encode(job)))
+        encoded = encode_in_pieces(msgspec.structs.replace(job, data=b""), job.data)
+        result = _RESULTS.decode(await self._reader.run(tenant, CUT, *encoded))
         if isinstance(result, ReadFault):
             raise Unreadable(result.code, result.message)
         return map(_PORTIONS.decode, result.portions)

@@ -104,7 +104,9 @@ def text_query_terms(query: str) -> list[str]:
 
 
 def without_stop_words(query: str) -> str:
-    """The words of a query that carry its meaning, in order; the query itself if there are none."""
+    """The words of a query that carry its meaning, in order; the query itself if there are none. The end of a
+    very long query has no effect on a search, and is left out."""
+    query = query[:MAX_QUERY_CHARS]
     words = [word for word in query.split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS]
     return " ".join(words).strip(_PUNCTUATION) or query.strip()
 

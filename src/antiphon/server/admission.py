@@ -15,6 +15,7 @@ CHEAP_BODY_BYTES = 1024
 SMALL_BODY_BYTES = 64 * 1024
 """Bodies up to this size are not counted."""
 MAX_BODIES_BYTES = 128 * 1024 * 1024
+MAX_HELD_BYTES = 512 * 1024 * 1024
 COPIES = 5
 """How often a large body is in memory at its peak: received, joined, decoded, encoded for the upstream."""
 BODIES_MEMORY_SHARE = 0.8
@@ -24,12 +25,19 @@ BODIES_MEMORY_SHARE = 0.8
 class Admission:
     """Decides about new requests. Requests without a body, such as a cancellation, are always served."""
 
-    def __init__(self, max_bodies_bytes: int = MAX_BODIES_BYTES, max_memory_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        max_bodies_bytes: int = MAX_BODIES_BYTES,
+        max_memory_bytes: int = 0,
+        max_held_bytes: int = MAX_HELD_BYTES,
+    ) -> None:
         self.max_memory_bytes = max_memory_bytes
         """The ceiling of this process; 0: none."""
         self.overload: str | None = None
         """Why no more work is taken, as a sentence; set by the watchdog."""
         self.bodies = BodyBudget(max_bodies_bytes, max_memory_bytes)
+        self.held = BodyBudget(max_held_bytes, doing="answered")
+        """The large bodies of requests until they are answered."""
         self.starts = StartQueue()
 
     def check(self) -> None:
@@ -39,10 +47,11 @@ class Admission:
 
 
 class BodyBudget:
-    """The bytes of all bodies that are being received. A tenant may use half of them."""
+    """The bytes of all bodies that are being received, or answered. A tenant may use half of them."""
 
-    def __init__(self, max_bytes: int, max_memory_bytes: int = 0) -> None:
+    def __init__(self, max_bytes: int, max_memory_bytes: int = 0, doing: str = "received") -> None:
         self._max_bytes = max_bytes
+        self._doing = doing
         self._max_memory = max_memory_bytes * BODIES_MEMORY_SHARE
         self._tenants: Counter[str] = Counter()
         self._bytes = 0
@@ -53,7 +62,7 @@ class BodyBudget:
         """Raise `Overloaded` if there is no room for so many more bytes."""
         used = self._tenants[tenant]
         if self._bytes + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
-            raise Overloaded("Too many large requests are being received. Try again in a moment.")
+            raise Overloaded(f"Too many large requests are being {self._doing}. Try again in a moment.")
         expected = (self._bytes + size) * COPIES  # of those before, some is in the memory that is used
         if self._max_memory and resident_bytes() + self.children_bytes + expected > self._max_memory:
             raise Overloaded("The server has too little memory for this request. Try again in a moment.")
@@ -68,15 +77,38 @@ class BodyBudget:
             del self._tenants[tenant]
 
 
+class HeldBody:
+    """The bytes of a large body, until its request is answered."""
+
+    __slots__ = ("_budget", "_size", "_tenant")
+
+    def __init__(self, budget: BodyBudget, tenant: str) -> None:
+        self._budget = budget
+        self._tenant = tenant
+        self._size = 0
+
+    def grow(self, size: int) -> None:
+        """The body has so many bytes more. Raises `Overloaded`."""
+        self._budget.reserve(self._tenant, size)
+        self._size += size
+
+    def release(self) -> None:
+        """The request is answered."""
+        if self._size:
+            self._budget.release(self._tenant, self._size)
+
+
 class ReceivedBody:
     """A body while it is received: bounded in bytes, in the values of its JSON, and by the budget.
 
-    If it `may_be_large`, the texts of one beyond `LARGE_BODY_BYTES` are decoded as they arrive.
+    If it `may_be_large`, the texts of one beyond `LARGE_BODY_BYTES` are decoded as they arrive. `held` is
+    what its request holds until it is answered.
     """
 
     __slots__ = (
         "_budget",
         "_counter",
+        "_held",
         "_large",
         "_limit",
         "_may_be_large",
@@ -86,8 +118,17 @@ class ReceivedBody:
         "size",
     )
 
-    def __init__(self, limit: int, budget: BodyBudget, tenant: str, *, may_be_large: bool = False) -> None:
+    def __init__(
+        self,
+        limit: int,
+        budget: BodyBudget,
+        tenant: str,
+        *,
+        may_be_large: bool = False,
+        held: HeldBody | None = None,
+    ) -> None:
         self.size = 0
+        self._held = held
         self._may_be_large = may_be_large
         self._large: LargeBody | None = None
         self._limit = limit
@@ -102,8 +143,11 @@ class ReceivedBody:
         if size > self._limit:
             raise too_large(self._limit)
         if size > SMALL_BODY_BYTES and size > self._reserved:
-            self._budget.reserve(self._tenant, size - self._reserved)
+            more = size - self._reserved
+            self._budget.reserve(self._tenant, more)
             self._reserved = size
+            if self._held is not None:
+                self._held.grow(more)
 
     def add(self, piece: bytes) -> None:
         """The next piece. Raises `BodyTooLarge`, `Overloaded` or `TooManyValues`."""

@@ -14,7 +14,7 @@ from antiphon.orchestrator.agent import AgentServices
 from antiphon.protocol.gate import stateless
 from antiphon.protocol.profile import DEFAULT_PROFILES, Profiles
 from antiphon.protocol.shape import error_wire
-from antiphon.server.admission import MAX_BODIES_BYTES, Admission
+from antiphon.server.admission import MAX_BODIES_BYTES, MAX_HELD_BYTES, Admission
 from antiphon.server.auth import Keys
 from antiphon.server.error_shapes import internal_error
 from antiphon.server.exchange import BodyReader, Exchange
@@ -57,6 +57,7 @@ class AppOptions:
     max_websocket_bytes: int = 64 * 1024 * 1024
     body_timeout: float = 30.0
     max_bodies: int = MAX_BODIES_BYTES
+    max_held: int = MAX_HELD_BYTES
     max_memory: int = 0
     websocket: bool = True
     heartbeat: float = 10.0
@@ -88,7 +89,7 @@ class App:
         self._options = options
         self._on_started = on_started or _nothing
         self.lifetimes = Lifetimes()
-        self.admission = Admission(options.max_bodies, options.max_memory)
+        self.admission = Admission(options.max_bodies, options.max_memory, options.max_held)
         self.routes = RouteTable(())
         self._websocket: WebSocketEndpoint | None = None
         self.sessions = Sessions(

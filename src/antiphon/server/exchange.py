@@ -19,7 +19,14 @@ from antiphon.errors import (
 )
 from antiphon.protocol.large_body import Body
 from antiphon.protocol.profile import OPENAI, Profile
-from antiphon.server.admission import CHEAP_BODY_BYTES, SMALL_BODY_BYTES, Admission, ReceivedBody, too_large
+from antiphon.server.admission import (
+    CHEAP_BODY_BYTES,
+    SMALL_BODY_BYTES,
+    Admission,
+    HeldBody,
+    ReceivedBody,
+    too_large,
+)
 from antiphon.server.error_shapes import OPENAI_ERRORS, Header, challenge
 from antiphon.server.guard import TRACE_HEADER, Head
 from antiphon.server.lifetime import ClientGone, Lease, Lifetimes
@@ -121,15 +128,17 @@ class Exchange:
         wanted = name.encode()
         return [value.decode("latin-1") for sent, value in self._headers if sent == wanted]
 
-    async def body(self, limit: int, admission: Admission) -> bytes:
+    async def body(self, limit: int, admission: Admission, lease: Lease | None = None) -> bytes:
         """The complete JSON body, when the request may start. Its size is checked before and while it is
         read."""
-        body = await self.decodable_body(limit, admission, may_be_large=False)
+        body = await self.decodable_body(limit, admission, lease, may_be_large=False)
         assert isinstance(body, bytes)
         return body
 
-    async def decodable_body(self, limit: int, admission: Admission, *, may_be_large: bool = True) -> Body:
-        """The same; the texts of a large one are decoded."""
+    async def decodable_body(
+        self, limit: int, admission: Admission, lease: Lease | None = None, *, may_be_large: bool = True
+    ) -> Body:
+        """The same; the texts of a large one are decoded. It counts as held until the lease ends."""
         self._check_json()
         declared, piece, more = int(self.head.content_length or 0), b"", True
         small = min(limit, SMALL_BODY_BYTES)
@@ -140,7 +149,11 @@ class Exchange:
                 if len(piece) > CHEAP_BODY_BYTES and not admission.starts.start_now(self.caller.tenant):
                     await admission.starts.wait(self.caller.tenant)
                 return piece
-        received = ReceivedBody(limit, admission.bodies, self.caller.tenant, may_be_large=may_be_large)
+        tenant = self.caller.tenant
+        held = None if lease is None else HeldBody(admission.held, tenant)
+        if lease is not None and held is not None:
+            lease.at_end(held.release)
+        received = ReceivedBody(limit, admission.bodies, tenant, may_be_large=may_be_large, held=held)
         try:
             received.expect(declared)
             received.add(piece)
@@ -311,12 +324,12 @@ class BodyReader:
     def read_within(self, exchange: Exchange, lease: Lease) -> Awaitable[bytes]:
         """The complete body, for routes that work on: then they call `lease.expect_disconnect`."""
         self._expect(lease)
-        return exchange.body(self.max_bytes, self.admission)
+        return exchange.body(self.max_bytes, self.admission, lease)
 
     def read_decodable(self, exchange: Exchange, lease: Lease) -> Awaitable[Body]:
         """The same; the texts of a large body are decoded."""
         self._expect(lease)
-        return exchange.decodable_body(self.max_bytes, self.admission)
+        return exchange.decodable_body(self.max_bytes, self.admission, lease)
 
     def _expect(self, lease: Lease) -> None:
         self.admission.check()

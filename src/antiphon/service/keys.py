@@ -23,6 +23,8 @@ ID_BYTES = 8
 SECRET_BYTES = 32
 MAX_NAME_CHARACTERS = 100
 MAX_TOOLS = 64
+MAX_EXPIRY = 253_402_300_799
+"""The last second of the year 9999."""
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TOOL = re.compile(r"[a-z0-9_]{1,64}|mcp:[A-Za-z0-9._:\[\]-]{1,255}")
 
@@ -129,6 +131,8 @@ def _checked_tools(tools: Collection[str]) -> tuple[str, ...]:
 
 
 def _end(now: float, lifetime: float) -> int:
+    if now + lifetime > MAX_EXPIRY:
+        raise InvalidRequest("A key expires before the year 10000, or never.", param="lifetime")
     end = int(now + lifetime)
     if end <= now:
         raise InvalidRequest("A key must be valid for a second at least.", param="lifetime")

@@ -15,7 +15,7 @@ from msgspec import Struct
 from antiphon.embeddings.base import Vector
 from antiphon.errors import Unavailable
 from antiphon.extras import install_command
-from antiphon.protocol.attribute_filters import Attribute, Filter, matches
+from antiphon.protocol.attribute_filters import Attribute, Filter, matcher
 from antiphon.store.chunk_words import COUNT_LEVELS
 
 K1, B = 1.2, 0.75
@@ -202,7 +202,8 @@ class ChunkIndex:
         key = msgspec.json.encode(wanted)
         mask = self._masks.get(key)
         if mask is None:
-            admitted = [matches(wanted, file.attributes) for file in self.files]
+            matches = matcher(wanted)
+            admitted = [matches(file.attributes) for file in self.files]
             mask = self._numpy.array(admitted, dtype=bool)[self._places]
             if len(self._masks) >= _MAX_KEPT_FILTERS:
                 self._masks.clear()

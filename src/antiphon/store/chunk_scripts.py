@@ -47,6 +47,18 @@ def erase_file(chunk_set: int, file_number: int) -> Script[None]:
     yield from _erase([(chunk_set, first, count) for first, count in portions])
 
 
+def erase_part(chunk_set: int, file_number: int) -> Script[bool]:
+    """Erase some chunks of a file; whether there are more."""
+    portions = yield Statement("portions_of_file", (chunk_set, file_number))
+    erased, chosen = 0, list[Row]()
+    for first, count in portions:
+        if erased < MAX_ERASED_CHUNKS:
+            chosen.append((chunk_set, first, count))
+            erased += count
+    yield from _erase(chosen)
+    return len(chosen) < len(portions)
+
+
 def sweep() -> Script[int]:
     """Erase some chunks of a set that nothing refers to; how many."""
     sets = yield Statement("chunk_sets_to_erase", (1,))

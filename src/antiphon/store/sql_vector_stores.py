@@ -114,9 +114,13 @@ class SqlVectorStores:
         return await self._db.write(script)
 
     async def delete_file(self, tenant: str, store_id: str, file_id: str) -> None:
-        """Remove a file from a store."""
-        script = vector_file_scripts.delete(tenant, store_id, file_id, self._now())
-        await self._db.write(script, large=True)
+        """Remove a file from a store. It is not found any more after the first step."""
+        now = self._now()
+        more = True
+        while more:
+            part = vector_file_scripts.erase_part(tenant, store_id, file_id, now)
+            more = await self._db.write(part, large=True)
+        await self._db.write(vector_file_scripts.delete(tenant, store_id, file_id, now), large=True)
 
     async def batch(self, tenant: str, store_id: str, batch_id: str) -> FileBatch:
         """Return one batch."""

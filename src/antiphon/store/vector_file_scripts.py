@@ -122,6 +122,34 @@ def set_attributes(
     return msgspec.structs.replace(file, attributes=attributes)
 
 
+def erase_part(tenant: str, store_id: str, file_id: str, now: int) -> Script[bool]:
+    """Hide a large file that is about to be removed, and erase some of its chunks; whether there are more.
+
+    To erase thousands of chunks in one transaction would delay all other writes for seconds. A file that is
+    not completed is not found, so the rest can be erased later.
+    """
+    yield from _remove_jobs(tenant, store_id, [file_id])
+    rows = yield Statement("lock_vector_store", (tenant, store_id))
+    if not rows or (row := vector_store_scripts.parse(rows[0], now)).store.is_expired:
+        return False
+    found = yield Statement("find_vector_file", (tenant, store_id, file_id))
+    if not found or (file := _file_row(found[0])).chunks <= chunk_scripts.MAX_ERASED_CHUNKS:
+        return False
+    if (status := file.file.status) != "cancelled":
+        yield Statement("end_vector_file", (tenant, store_id, file_id, "cancelled", None, None))
+        moved: dict[FileStatus, int] = {status: -1, "cancelled": 1}
+        yield from vector_store_scripts.count(tenant, store_id, moved, 0, found=status == "completed")
+    return (yield from chunk_scripts.erase_part(row.chunk_set, file.number))
+
+
+def erase_part_everywhere(tenant: str, file_id: str, now: int) -> Script[bool]:
+    """The same for a file that is about to be deleted, in one of the stores that have it."""
+    for (store_id,) in (yield Statement("stores_of_file", (tenant, file_id))):
+        if (yield from erase_part(tenant, store_id, file_id, now)):
+            return True
+    return False
+
+
 def delete(tenant: str, store_id: str, file_id: str, now: int) -> Script[None]:
     """Remove a file from a store, with its chunks and its job."""
     yield from _remove_jobs(tenant, store_id, [file_id])

@@ -38,6 +38,7 @@ from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.responses.create import ResponseOptions, response_services
+from antiphon.service.responses.file_room import SentFiles
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
 from antiphon.service.responses.record import TracePolicy
@@ -235,7 +236,8 @@ def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> Fil
     downloader = Downloader(
         AllowPublic(settings.egress.allow, settings.egress.deny), MAX_FILE_BYTES, documents.download_seconds
     )
-    return FileTexts(reader, downloader, files, documents.max_tokens)
+    sent = SentFiles(settings.server.max_held_bytes)
+    return FileTexts(reader, downloader, files, documents.max_tokens, sent)
 
 
 def pool_limits(settings: Settings) -> PoolLimits:
@@ -332,6 +334,7 @@ def build_app(
         hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),
         max_body=server.max_body,
         max_bodies=server.max_bodies,
+        max_held=server.max_held_bytes,
         max_memory=server.max_memory,
         max_websocket_bytes=server.websocket_budget,
         body_timeout=server.body_timeout,

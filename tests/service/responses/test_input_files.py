@@ -128,9 +128,9 @@ async def test_the_conversation_continues_with_the_text(
     read: list[str] = []
     original = DocumentReader.read
 
-    async def reading(reader: DocumentReader, tenant: str, data: bytes, name: str = "") -> Any:
-        read.append(name)
-        return await original(reader, tenant, data, name)
+    async def reading(reader: DocumentReader, tenant: str, data: bytes, *wanted: Any) -> Any:
+        read.append(wanted[0])
+        return await original(reader, tenant, data, *wanted)
 
     monkeypatch.setattr(DocumentReader, "read", reading)
     async with Antiphon(settings(upstream)) as antiphon:
@@ -145,7 +145,7 @@ async def test_a_tenant_has_few_files_in_memory_at_a_time(
 ) -> None:
     reading = most = 0
 
-    async def slow(_reader: DocumentReader, _tenant: str, data: bytes, _name: str = "") -> Document:
+    async def slow(_reader: DocumentReader, _tenant: str, data: bytes, *_wanted: Any) -> Document:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)
@@ -163,9 +163,9 @@ async def test_few_texts_are_remembered(upstream: Upstream, monkeypatch: pytest.
     read: list[bytes] = []
     original = DocumentReader.read
 
-    async def reading(reader: DocumentReader, tenant: str, data: bytes, name: str = "") -> Document:
+    async def reading(reader: DocumentReader, tenant: str, data: bytes, *wanted: Any) -> Document:
         read.append(data)
-        return await original(reader, tenant, data, name)
+        return await original(reader, tenant, data, *wanted)
 
     monkeypatch.setattr(DocumentReader, "read", reading)
     monkeypatch.setattr(file_texts, "MAX_CACHED_CHARS", 10)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
@@ -15,6 +16,7 @@ from antiphon.mcp.connections import McpConnections
 from antiphon.protocol.items import FunctionCall
 from antiphon.protocol.tool_items import McpApprovalRequest, McpCall, McpListTools
 from antiphon.service.checks import Checks
+from antiphon.service.hosted_tools import base
 from antiphon.service.hosted_tools.mcp.tool import McpServed
 from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import CallDelta, CallStarted, Chunk, Finished, TextDelta
@@ -183,6 +185,8 @@ async def test_private_addresses_are_refused(serving: MakeServing, tool: dict[st
         ({"tunnel_id": "t"}, "tools[0].tunnel_id"),
         ({"server_label": "a b"}, "tools[0].server_label"),
         ({"server_label": None}, "tools[0].server_label"),
+        ({"server_label": {}}, "tools[0].server_label"),
+        ({"server_label": ["sdk"], "server_url": None}, "tools[0].server_label"),
         ({"headers": {"Host": "x"}}, "tools[0].server_url"),
         ({"require_approval": "sometimes"}, "tools[0].require_approval"),
         ({"allowed_tools": 1}, "tools[0].allowed_tools"),
@@ -203,6 +207,26 @@ async def test_a_label_is_used_once(serving: MakeServing, tool: dict[str, Any]) 
     with pytest.raises(InvalidRequest, match="used twice") as refused:
         await create(creator, [tool, tool])
     assert refused.value.param == "tools[1].server_label"
+
+
+async def test_a_response_has_few_servers(serving: MakeServing, tool: dict[str, Any]) -> None:
+    creator, _ = serving(ADD)
+    many = [{**tool, "server_label": f"s{number}"} for number in range(base.MAX_DECLARED + 1)]
+    with pytest.raises(InvalidRequest, match="At most") as refused:
+        await create(creator, many)
+    assert refused.value.param == "tools"
+
+
+async def test_the_lists_of_all_servers_are_bounded(
+    serving: MakeServing, tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    creator, _ = serving(ANSWER)
+    [listed, *_] = (await create(creator, tool)).output
+    monkeypatch.setattr(base, "MAX_LISTED_BYTES", int(1.5 * len(msgspec.json.encode(listed))))
+    await create(creator, tool)
+    with pytest.raises(InvalidRequest, match="allowed_tools") as refused:
+        await create(creator, [tool, {**tool, "server_label": "two"}])
+    assert (refused.value.code, refused.value.param) == ("tools_too_large", "tools[1]")
 
 
 @pytest.mark.requirement("HOSTED/mcp-names")

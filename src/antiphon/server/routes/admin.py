@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from antiphon.caller import ADMIN, DEFAULT_TENANT, SCOPES, Caller
 from antiphon.errors import AntiphonError, Conflict, InvalidRequest
@@ -15,7 +15,7 @@ from antiphon.server.auth import Keys
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.lifetime import Lifetimes
 from antiphon.server.routing import Route
-from antiphon.service.keys import Keyring
+from antiphon.service.keys import MAX_EXPIRY, Keyring
 from antiphon.settings import EffectiveSetting
 from antiphon.store.base import ApiKey
 from antiphon.store.ports import KeyStore
@@ -38,7 +38,7 @@ class _NewKey(Struct, forbid_unknown_fields=True):
     tenant: str = DEFAULT_TENANT
     scopes: tuple[str, ...] = SCOPES
     tools: tuple[str, ...] | None = None
-    expires_at: int | None = None
+    expires_at: Annotated[int, Meta(le=MAX_EXPIRY)] | None = None
 
 
 class _Checked(Struct, forbid_unknown_fields=True):

@@ -93,6 +93,10 @@ class Files:
             raise InvalidRequest(message, param="file_id", code="file_too_large")
         return file.filename, b"".join([piece async for piece in self.read(file)])
 
+    async def size(self, tenant: str, file_id: str) -> int:
+        """The bytes of a file."""
+        return (await self.store.file(tenant, file_id)).bytes
+
     async def delete(self, caller: Caller, file_id: str) -> None:
         """Delete a file; its content too, unless another file of the tenant has the same."""
         await self.contents.delete(await self.store.delete_file(caller.tenant, file_id))

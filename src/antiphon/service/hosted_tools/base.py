@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,6 +24,11 @@ from antiphon.turn.deferred_servers import refers_to_server
 from antiphon.turn.hosted_calls import HostedCall
 from antiphon.turn.toolbox import NO_HOSTED_TOOLS, HostedToolset, declared_in
 from antiphon.turn.tools import HostedForm
+
+MAX_DECLARED = 64
+"""Hosted tools of one response that differ; each MCP server is one."""
+MAX_LISTED_BYTES = 8 * 1024 * 1024
+"""Of the lists of tools of all MCP servers of one response."""
 
 
 class ToolScope(Struct, frozen=True):
@@ -138,6 +144,7 @@ class ServedTools:
         upstream = scope.native - {tool.type for tool, _ in declared if self._by_type[tool.type].owns(tool)}
         _refuse_same_labels(tools)
         found: dict[int, OpenedTool] = {}
+        listed_bytes = 0
         for key, (tool, path) in enumerate(declared):
             if tool.type in upstream:
                 continue
@@ -147,6 +154,7 @@ class ServedTools:
             except NotFound as error:
                 refused[tool.type] = error  # the server of the model may have it
             else:
+                listed_bytes = _with_listed(listed_bytes, found[key], path)
                 functions |= {function.form.key: function for function in found[key].functions}
         if not found and not refused:
             return self.none
@@ -163,15 +171,33 @@ class ServedTools:
 NONE_SERVED = ServedTools()
 
 
+def _with_listed(size: int, opened: OpenedTool, path: str) -> int:
+    """The bytes of all lists of tools, with those of another server."""
+    size += sum(len(msgspec.json.encode(item)) for item in opened.items)
+    if size > MAX_LISTED_BYTES:
+        message = (
+            f"The tools of the MCP servers have more than {MAX_LISTED_BYTES} bytes together. Leave some out "
+            "with 'allowed_tools'."
+        )
+        raise InvalidRequest(message, param=path, code="tools_too_large")
+    return size
+
+
 def _refuse_same_labels(tools: Sequence[Tool]) -> None:
-    seen: set[object] = set()
+    seen: set[str | None] = set()
     for index, tool in enumerate(tools):
-        label: object = tool.body.get("server_label") if isinstance(tool, HostedTool) else None
-        if isinstance(label, str) and label in seen:
+        label = _label(tool)
+        if label is not None and label in seen:
             where = f"tools[{index}].server_label"
             message = f"The label '{label}' at '{where}' is used twice. Give each MCP server its own label."
             raise InvalidRequest(message, param=where, code="duplicate_tool_name")
         seen.add(label)
+
+
+def _label(tool: Tool) -> str | None:
+    """The label of an MCP server; other values are rejected when the tool is opened."""
+    label: object = tool.body.get("server_label") if isinstance(tool, HostedTool) else None
+    return label if isinstance(label, str) else None
 
 
 def _named(forms: Sequence[HostedForm], tools: Sequence[Tool]) -> tuple[HostedForm, ...]:
@@ -191,14 +217,14 @@ def declared_hosted(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tu
     """The hosted tools, each with the parameter that declares it. A declaration that is repeated is the same
     tool."""
     known: list[HostedTool] = []
-    labels = {tool.body.get("server_label") for tool in tools if isinstance(tool, HostedTool)}
+    labels = {_label(tool) for tool in tools}
 
     def is_declaration(tool: Tool, item: Item) -> bool:
         """Whether it is more than the result of a search, which refers to a declared server."""
         if not isinstance(tool, HostedTool) or not refers_to_server(tool, item):
             return True
         by_client = isinstance(item, ToolSearchOutput) and item.execution == "client"
-        return by_client and tool.body.get("server_label") not in labels
+        return by_client and _label(tool) not in labels
 
     paths = chain(
         ((tool, f"tools[{index}]") for index, tool in enumerate(tools)),
@@ -206,5 +232,8 @@ def declared_hosted(tools: Sequence[Tool], items: Sequence[Item]) -> Iterator[tu
     )
     for tool, path in paths:
         if isinstance(tool, HostedTool) and tool not in known:
+            if len(known) >= MAX_DECLARED:
+                message = f"At most {MAX_DECLARED} different hosted tools are accepted."
+                raise InvalidRequest(message, param="tools", code="array_above_max_length")
             known.append(tool)
             yield tool, path

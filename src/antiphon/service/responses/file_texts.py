@@ -23,6 +23,7 @@ from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.ids import is_stored_file_id
 from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 from antiphon.service.responses.context import Context
+from antiphon.service.responses.file_room import HeldFiles, ReadingRoom, SentFiles
 from antiphon.service.responses.stages.base import RoundPlan
 from antiphon.turn.token_estimate import BYTES_PER_TOKEN
 
@@ -36,6 +37,10 @@ MAX_CACHED_CHARS = 16_000_000
 MAX_CACHED_FILES = 1_000
 MAX_SENT_BYTES = 32 * 1024 * 1024
 """Of all files and images of one turn whose content is sent along, instead of an id or a URL."""
+SENT_COPIES = 3
+"""How often content that is sent along is in memory: in base64, and in the request to the model."""
+DOWNLOADED_BYTES = MAX_FILE_BYTES // 4
+"""What a file is expected to have whose size is not known."""
 DECODED_AT_ONCE_CHARS = 1024 * 1024
 ENCODED_AT_ONCE_BYTES = 3 * 256 * 1024
 """A multiple of three, so that slices of base64 can be joined."""
@@ -56,6 +61,10 @@ class StoredContents(Protocol):
 
     async def content(self, tenant: str, file_id: str, max_bytes: int) -> tuple[str, bytes]:
         """The name and the content of a file. Raises `NotFound`, and `InvalidRequest` if it is too large."""
+        ...
+
+    async def size(self, tenant: str, file_id: str) -> int:
+        """The bytes of a file. Raises `NotFound`."""
         ...
 
 
@@ -93,7 +102,12 @@ class FileTexts:
     """Reads files on behalf of tenants, and remembers their texts: a conversation sends a file every turn."""
 
     def __init__(
-        self, reader: DocumentReader, downloader: Downloader, stored: StoredContents, max_tokens: int
+        self,
+        reader: DocumentReader,
+        downloader: Downloader,
+        stored: StoredContents,
+        max_tokens: int,
+        sent: SentFiles | None = None,
     ) -> None:
         self._reader = reader
         self._downloader = downloader
@@ -103,12 +117,19 @@ class FileTexts:
         self._known_chars = 0
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By tenant: a file is in memory while it is read."""
+        self._reading = ReadingRoom()
+        self._sent = sent or SentFiles()
+
+    def hold(self, tenant: str) -> HeldFiles:
+        """What the files of a response will hold while a model is sent them."""
+        return self._sent.hold(tenant)
 
     async def converted(
-        self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str
+        self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str, held: HeldFiles
     ) -> RoundPlan:
         """The plan without the files that its backend has refused. Raises `InvalidRequest` for a file of the
-        request that cannot be read; one of the history is left out and reported."""
+        request that cannot be read; one of the history is left out and reported. The content that is sent
+        along is added to what is `held`."""
         items = [*plan.attempt.items, *plan.added]
         budget = await self._budget(plan)
         sees = (await plan.attempt.route.image_support()).level == "native"
@@ -119,8 +140,12 @@ class FileTexts:
         room = MAX_SENT_BYTES
         for count, place in enumerate(reversed(places)):  # the newest have precedence within the budget
             turn = _Conversion(self, tenant, place, refused, sees and place.from_user, downgrades, room)
-            async with self._slots.setdefault(tenant, asyncio.Semaphore(MAX_FILES_AT_ONCE)):
-                found = await turn.shown(budget if count < MAX_FILES else 0)
+            shown_bytes = budget if count < MAX_FILES else 0
+            size = await self._size(tenant, place.file) if shown_bytes > 0 else 0
+            slot = self._slots.setdefault(tenant, asyncio.Semaphore(MAX_FILES_AT_ONCE))
+            async with slot, self._reading.taken(tenant, size):
+                found = await turn.shown(shown_bytes)
+            held.add(SENT_COPIES * found.sent_bytes)
             shown[place.item, place.part] = found.parts
             budget -= found.size
             room -= found.sent_bytes
@@ -132,6 +157,17 @@ class FileTexts:
             added=tuple(items[kept:]),
             downgrades=tuple(downgrades),
         )
+
+    async def _size(self, tenant: str, file: InputFile) -> int:
+        """About how many bytes a file has."""
+        if file.file_data is not None:
+            return len(file.file_data)
+        if file.file_id is None:
+            return DOWNLOADED_BYTES
+        try:
+            return min(await self._stored.size(tenant, file.file_id), MAX_FILE_BYTES)
+        except NotFound:  # reported when it is read
+            return 0
 
     async def _budget(self, plan: RoundPlan) -> int:
         """Bytes of text for all files."""
@@ -151,7 +187,8 @@ class FileTexts:
         if known is not None:
             self._known.move_to_end((tenant, key))
             return known
-        document = await self._reader.read(tenant, data, name)
+        # With a character more than any turn is shown, so that it is known to be cut.
+        document = await self._reader.read(tenant, data, name, self._max_tokens * BYTES_PER_TOKEN + 1)
         self._remember((tenant, key), document)
         return document
 

@@ -84,6 +84,7 @@ class ResponseRun:
         self._caller = caller
         self._tenant = tenant = caller.tenant
         self._sealer = parts.seal_key.sealer(tenant)
+        self._files = parts.files.hold(tenant)
         self._routes = routes
         self._new_id = new_id
         self._finisher = finisher
@@ -139,6 +140,8 @@ class ResponseRun:
                     made.check_answered()
             except (BackendError, RequestError) as error:
                 failure = error
+            finally:
+                self._files.release()
             self.turn = None
             self.record.end_turn(failure)
             if made is None or made.needs_end or failure is not None:
@@ -349,6 +352,8 @@ class ResponseRun:
             self._prepare(plan, context)
         except FileNotTaken as refused:
             self._prepare(await self._without_files(plan, refused, context), context)
+        finally:
+            self._files.release()
 
     def _prepare(self, plan: RoundPlan, context: Context) -> None:
         turn = self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
@@ -362,7 +367,7 @@ class ResponseRun:
             return self._enter(answer, await self._without_files(plan, refused, answer.context))
 
     async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
-        converted = await self._parts.files.converted(plan, refused, context, self._tenant)
+        converted = await self._parts.files.converted(plan, refused, context, self._tenant, self._files)
         if self._lock is not None:
             await self._lock.renew()
         return converted

@@ -50,7 +50,8 @@ class McpServed:
     def owns(self, declared: HostedTool) -> bool:
         """Whether only this server can run it: it refers to a server of the operator."""
         label: object = declared.body.get("server_label")
-        return declared.body.get("server_url") is None and label in self.configured
+        named = isinstance(label, str) and label in self.configured
+        return named and declared.body.get("server_url") is None
 
     async def open(self, declared: HostedTool, key: str, scope: ToolScope, path: str) -> OpenedTool:
         """List the tools. Raises `McpError` if that fails."""

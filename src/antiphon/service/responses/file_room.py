@@ -1,0 +1,146 @@
+"""How many bytes of files are in memory at once: while they are read, and while models are sent them.
+
+Requests name files by ids and URLs, so their bodies are small: the limits of bodies do not apply to them.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from antiphon.errors import Overloaded
+
+MAX_READ_BYTES = 256 * 1024 * 1024
+"""Of files that are being read, of all tenants; one may use a quarter of it."""
+TENANT_SHARE = 4
+SMALL_BYTES = 64 * 1024
+DEFAULT_HELD_BYTES = 512 * 1024 * 1024
+
+
+class _Waiting(NamedTuple):
+    tenant: str
+    size: int
+    granted: asyncio.Future[None]
+
+
+class ReadingRoom:
+    """Files that are being read. Who finds no room waits; the first file of a tenant needs none of its share,
+    and the first of all is always read."""
+
+    def __init__(self, max_bytes: int = MAX_READ_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._tenants: Counter[str] = Counter()
+        self._bytes = 0
+        self._waiting: deque[_Waiting] = deque()
+
+    @asynccontextmanager
+    async def taken(self, tenant: str, size: int) -> AsyncGenerator[None, None]:
+        """Wait for room for a file, and take it. A small one is not counted."""
+        size = 0 if size <= SMALL_BYTES else size
+        if not size:
+            pass
+        elif self._waiting or not self._fits(tenant, size):
+            waiting = _Waiting(tenant, size, asyncio.get_running_loop().create_future())
+            self._waiting.append(waiting)
+            self._grant()
+            try:
+                await waiting.granted
+            except asyncio.CancelledError:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+                else:
+                    self._give_back(tenant, size)
+                raise
+        else:
+            self._take(tenant, size)
+        try:
+            yield
+        finally:
+            if size:
+                self._give_back(tenant, size)
+
+    def _fits(self, tenant: str, size: int) -> bool:
+        if self._has_share(tenant, size):
+            return not self._bytes or self._bytes + size <= self._max_bytes
+        return False
+
+    def _has_share(self, tenant: str, size: int) -> bool:
+        used = self._tenants[tenant]
+        return not used or used + size <= self._max_bytes // TENANT_SHARE
+
+    def _take(self, tenant: str, size: int) -> None:
+        self._tenants[tenant] += size
+        self._bytes += size
+
+    def _give_back(self, tenant: str, size: int) -> None:
+        self._tenants[tenant] -= size
+        self._bytes -= size
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
+        self._grant()
+
+    def _grant(self) -> None:
+        """Let those read who come first. One who waits for its own share delays nobody else; one who waits
+        for the share of all does, or small files would go before a large one for ever."""
+        still: deque[_Waiting] = deque()
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if waiting.granted.done():
+                continue
+            if self._fits(waiting.tenant, waiting.size):
+                self._take(waiting.tenant, waiting.size)
+                waiting.granted.set_result(None)
+            elif self._has_share(waiting.tenant, waiting.size):
+                still.append(waiting)
+                break
+            else:
+                still.append(waiting)
+        self._waiting.extendleft(reversed(still))
+
+
+class SentFiles:
+    """The bytes of files that models are sent, of all tenants; one may use half of them."""
+
+    def __init__(self, max_bytes: int = DEFAULT_HELD_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._tenants: Counter[str] = Counter()
+
+    def hold(self, tenant: str) -> "HeldFiles":
+        """The files of one response; none yet."""
+        return HeldFiles(self, tenant)
+
+    def reserve(self, tenant: str, size: int) -> None:
+        """Raise `Overloaded` if there is no room for so many more bytes."""
+        used = self._tenants[tenant]
+        if self._tenants.total() + size > self._max_bytes or used + size > self._max_bytes // 2:
+            raise Overloaded("Too many large files are being sent to models. Try again in a moment.")
+        self._tenants[tenant] += size
+
+    def release(self, tenant: str, size: int) -> None:
+        """Give bytes back."""
+        self._tenants[tenant] -= size
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
+
+
+class HeldFiles:
+    """The bytes of files that one turn of a response sends."""
+
+    __slots__ = ("_files", "_size", "_tenant")
+
+    def __init__(self, files: SentFiles, tenant: str) -> None:
+        self._files = files
+        self._tenant = tenant
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        """Hold so many bytes more. Raises `Overloaded`."""
+        self._files.reserve(self._tenant, size)
+        self._size += size
+
+    def release(self) -> None:
+        """The turn has ended."""
+        if self._size:
+            self._files.release(self._tenant, self._size)
+            self._size = 0

@@ -77,6 +77,13 @@ def test_the_choice_among_tools(params: dict[str, Any], functions: list[str], ma
     assert bool(built.answer) is may_answer
 
 
+def test_the_choice_has_the_requests_of_tools_as_examples() -> None:
+    asked = turn(input="Hi", tools=[WEATHER])
+    tools = [msgspec.structs.replace(tool, requests=("Will it rain?",)) for tool in asked.tools]
+    built = build_prompt(msgspec.structs.replace(asked, tools=tuple(tools)), PLAIN, MAX_OUTPUT)
+    assert {"role": "user", "content": "Will it rain?"} in decoded(built.choosing())["messages"]
+
+
 def test_tools_are_never_in_the_request_itself() -> None:
     built = prompt(input="Hi", tools=[WEATHER, ADD])
     for body in (built.answering(0), built.choosing(), built.calling(built.functions[0])):

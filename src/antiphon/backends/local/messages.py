@@ -45,6 +45,8 @@ class Prompt(NamedTuple):
     downgrades: tuple[Downgrade, ...]
     grammars: dict[str, str]
     """The grammars of the functions whose input is text by one, by name."""
+    requests: dict[str, tuple[str, ...]]
+    """Examples of requests that need a function, by name."""
     max_output: int
     """Tokens of an answer whose request sets no limit."""
 
@@ -60,7 +62,7 @@ class Prompt(NamedTuple):
 
     def choosing(self) -> bytes:
         """Ask which function to call."""
-        body = choice_body(self.functions, self.body["messages"], self.answer)
+        body = choice_body(self.functions, self.body["messages"], self.answer, self.requests)
         return _encode({**body, "max_tokens": _CHOICE_TOKENS})
 
     def calling(self, function: JsonObject) -> bytes:
@@ -101,6 +103,7 @@ def build_prompt(turn: TurnRequest, sampling: Sampling, max_output: int) -> Prom
         sampling=msgspec.to_builtins(sampling),
         downgrades=(*payload.downgrades, *downgrades),
         grammars=_grammars(turn),
+        requests={tool.name: tool.requests for tool in turn.tools if tool.requests},
         max_output=max_output,
     )
 

@@ -1,7 +1,9 @@
 """What is read of every format."""
 
 import datetime
+import io
 import time
+import zipfile
 
 import pytest
 
@@ -48,6 +50,17 @@ def test_pages_without_text_keep_their_places() -> None:
     assert document.omissions == ("page 2 has no text",)
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_whose_first_member_cannot_be_unpacked_is_damaged(compression: int) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet" * 9)
+    data = bytearray(file.getvalue())
+    data[38:48] = b"\xff" * 10
+    with pytest.raises(Unreadable, match="its ZIP archive cannot be read"):
+        read_document(bytes(data), "a.ods")
+
+
 @pytest.mark.requirement("DOCUMENTS/limits-scan")
 def test_a_scan_is_called_a_scan() -> None:
     with pytest.raises(Unreadable, match="is a scan: its 2 pages are pictures without text") as caught:
@@ -69,8 +82,6 @@ def test_a_docx_becomes_markdown() -> None:
 
 
 def test_a_cell_over_several_columns_has_its_text_once() -> None:
-    import io  # noqa: PLC0415
-
     import docx  # noqa: PLC0415
 
     report = docx.Document()

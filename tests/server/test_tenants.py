@@ -10,10 +10,16 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
+from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import DELETE, READ, SCOPES, WRITE
+from antiphon.embeddings.hashed import HashedEmbedder
 from antiphon.protocol.parse_create import create_from
 from antiphon.protocol.response import new_response
 from antiphon.server.routes.table import ROUTES
+from antiphon.service.embeddings import Embeddings
+from antiphon.service.hosted_tools.file_search import FileSearch
+from antiphon.service.responses.create import Creator
+from antiphon.service.vector_stores.search import Passages
 from antiphon.store.base import StoredResponse
 from tests.server.stateful import ServerUnderTest, open_server
 from tests.service.conftest import MakeCreator
@@ -27,8 +33,10 @@ COUNT = "/v1/responses/input_tokens"
 ITEMS = "/v1/conversations/{conversation}/items"
 STORE = "/v1/vector_stores/{store}"
 CONTAINER = "/v1/containers/{container}"
+SEARCH = [{"type": "file_search", "vector_store_ids": ["{store}"]}]
 UPLOADED = {"data": "content"}
 """A body that is sent as a form."""
+
 CASES: list[Case] = [
     ("GET", "/v1/responses/{response}", None),
     ("GET", "/v1/responses/{running}?stream=true", None),
@@ -45,6 +53,8 @@ CASES: list[Case] = [
     ("POST", "/v1/responses", {**SENT, "previous_response_id": "{response}"}),
     ("POST", "/v1/responses", {**SENT, "conversation": "{conversation}"}),
     ("POST", "/v1/responses", {**SENT, "input": REFERENCE}),
+    ("POST", "/v1/responses", {**SENT, "tools": SEARCH}),
+    ("POST", "/v1/responses", {**SENT, "background": True, "tools": SEARCH}),
     ("POST", "/v1/responses/compact", {**SENT, "previous_response_id": "{response}"}),
     ("POST", COUNT, {**SENT, "previous_response_id": "{response}"}),
     ("POST", COUNT, {**SENT, "conversation": {"id": "{conversation}"}}),
@@ -102,6 +112,17 @@ UNKNOWN: Ids = {
     "container": "cntr_none",
     "made": "cfile_none",
 }
+
+
+def with_file_search(make_creator: MakeCreator) -> MakeCreator:
+    """Creators that serve `file_search` in the vector stores of the test."""
+
+    def make(*backends: ScriptedBackend, **fields: object) -> Creator:
+        stores = make_creator(*backends, **fields).store.vector_stores
+        served = FileSearch(Passages(stores, Embeddings([HashedEmbedder()])))
+        return make_creator(*backends, served_tools=(served,), **fields)
+
+    return make
 
 
 def spelled(case: Case) -> str:
@@ -204,7 +225,7 @@ async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) 
 @pytest.mark.requirement("VECTOR-STORES/store-tenants")
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_the_foreign_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
-    async with open_server(make_creator) as server:
+    async with open_server(with_file_search(make_creator)) as server:
         owner, other = await server.new_key("owner"), await server.new_key("stranger")
         theirs = await store_objects(server, owner)
         foreign = await answer_to(server, case, theirs, other)
@@ -261,7 +282,7 @@ SCOPE_OF = {"GET": READ, "DELETE": DELETE, "POST": WRITE}
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_a_key_needs_the_scope_of_the_route_and_no_other(make_creator: MakeCreator, case: Case) -> None:
     needed = READ if case[1] in (COUNT, STORE + "/search") else SCOPE_OF[case[0]]
-    async with open_server(make_creator) as server:
+    async with open_server(with_file_search(make_creator)) as server:
         theirs = await store_objects(server, await server.new_key("owner"))
         others = await server.new_key("owner", *(scope for scope in SCOPES if scope != needed))
         status, text = await answer_to(server, case, theirs, others)

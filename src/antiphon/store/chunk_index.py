@@ -1,4 +1,5 @@
-"""What a search needs of one vector store, in memory: its files, its chunks, and, on SQLite, their vectors.
+"""What a search needs of one vector store, in memory: its files, its chunks, and, where there is room, their
+vectors.
 
 An index stands for one version of its store and is never changed; a newer one takes over the blocks of
 vectors that are still needed. The lists of chunks of common words are kept, within a bound. All calls block:

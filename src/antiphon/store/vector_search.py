@@ -34,8 +34,8 @@ from antiphon.store.vector_store_scripts import StoreRow
 from antiphon.store.vector_stores import Candidate, CandidateQuery
 
 MAX_CACHED_VECTOR_BYTES = 256 * 1024 * 1024
-"""The most memory for the indexes of all stores. The vectors of a store that is larger are read for every
-search, in blocks."""
+"""The most memory for the indexes of all stores. The vectors of a store without room are read in
+blocks for every search on SQLite, and searched by the database on PostgreSQL."""
 SMALL_STORE_PART = 8
 """A store that takes at most this part of it displaces others that were not used for longer."""
 MAX_QUERY_TERMS = 64

@@ -38,6 +38,8 @@ class TurnTool(Struct, frozen=True, kw_only=True):
     within: NamespaceTool | None = None
     hosted_type: str | None = None
     """The type of a hosted tool that this server runs."""
+    requests: tuple[str, ...] = ()
+    """See `HostedForm`."""
 
 
 class HostedForm(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,9 @@ class HostedForm(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     parameters: JsonObject
+    requests: tuple[str, ...] = ()
+    """Requests of users that need the function. A model that cannot call functions is shown them as examples,
+    because it compares a request with the description by its words alone."""
     server_label: str = ""
     """The server of a tool that has several; two servers may have tools of the same name."""
 
@@ -69,6 +74,7 @@ def hosted_tool_as_function(form: HostedForm, name: str) -> TurnTool:
         description=form.description,
         parameters=form.parameters,
         hosted_type=form.declared.type,
+        requests=form.requests,
     )
 
 

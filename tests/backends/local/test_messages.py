@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from antiphon.backends.local.messages import (
+    CITING,
     EMULATED,
     GO_ON,
     MOST_ARGUMENT_TOKENS,
@@ -14,6 +15,7 @@ from antiphon.backends.local.messages import (
 from antiphon.backends.local.weights import Sampling
 from antiphon.errors import Unsupported
 from antiphon.protocol.downgrade import rendered
+from antiphon.turn.function_forms.file_searches import Sources
 from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
 
 PLAIN = Sampling()
@@ -75,6 +77,27 @@ def test_the_choice_among_tools(params: dict[str, Any], functions: list[str], ma
     built = prompt(PLAIN, **{"input": "Hi", **params})
     assert names(built) == functions
     assert bool(built.answer) is may_answer
+
+
+def test_the_choice_has_the_requests_of_tools_as_examples() -> None:
+    asked = turn(input="Hi", tools=[WEATHER])
+    tools = [msgspec.structs.replace(tool, requests=("Will it rain?",)) for tool in asked.tools]
+    built = build_prompt(msgspec.structs.replace(asked, tools=tuple(tools)), PLAIN, MAX_OUTPUT)
+    assert {"role": "user", "content": "Will it rain?"} in decoded(built.choosing())["messages"]
+
+
+def test_passages_are_followed_by_a_reminder_to_cite() -> None:
+    sources = Sources(({"file_id": "file_1", "text": "Sunny."},))
+    for asked, reminded in (
+        (turn(input=CALLED), False),
+        (msgspec.structs.replace(turn(input=CALLED), sources=sources), True),
+        (msgspec.structs.replace(turn(input="Hi"), sources=sources), False),
+    ):
+        body = decoded(build_prompt(asked, Sampling(repeat_penalty=1.1), MAX_OUTPUT).answering(0))
+        assert body["messages"][-1]["content"].endswith(CITING) is reminded
+        assert (body.get("temperature"), body.get("repeat_penalty")) == (
+            (0, None) if reminded else (None, 1.1)
+        )
 
 
 def test_tools_are_never_in_the_request_itself() -> None:

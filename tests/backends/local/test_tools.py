@@ -51,7 +51,7 @@ def test_a_long_description_is_truncated() -> None:
 
 
 def test_the_choice_is_constrained_to_the_tool_names_and_none() -> None:
-    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "answer")
+    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "answer", {})
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema == {"enum": ["get_weather", "add", "answer"]}
     assert body["messages"][0]["content"].startswith("You are a helpful assistant.")
@@ -59,7 +59,7 @@ def test_the_choice_is_constrained_to_the_tool_names_and_none() -> None:
 
 
 def test_a_required_choice_does_not_offer_none() -> None:
-    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "")
+    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "", {})
     assert body["response_format"]["json_schema"]["schema"] == {"enum": ["get_weather", "add"]}
     assert "answer" not in msgspec.json.encode(body["messages"]).decode()
 
@@ -73,14 +73,27 @@ def test_the_choice_prompt_includes_the_earlier_messages() -> None:
         chat_message("assistant", "One moment."),
         chat_message("tool", "21 degrees"),
     ]
-    body = choice_body(FUNCTIONS, messages, "answer")
+    body = choice_body(FUNCTIONS, messages, "answer", {})
     assert body["messages"][-1]["content"] == (
         "user: What is the weather in Paris?\nassistant: Sunny.\nuser: And in Rome?"
     )
 
 
 def test_a_conversation_without_a_user_is_an_empty_request() -> None:
-    assert choice_body(FUNCTIONS, [SYSTEM], "answer")["messages"][-1] == chat_message("user", "")
+    assert choice_body(FUNCTIONS, [SYSTEM], "answer", {})["messages"][-1] == chat_message("user", "")
+
+
+def test_a_tool_with_requests_has_them_as_examples() -> None:
+    requests = {"get_weather": ("Will it rain?", "Is it cold?")}
+    body = choice_body(FUNCTIONS, [SYSTEM, chat_message("user", "Hi")], "answer", requests)
+    shown = [(message["role"], message["content"]) for message in body["messages"][1:-1]]
+    wished = [text for _, text in shown if text in (*requests["get_weather"], "Add two numbers")]
+    assert wished == ["Will it rain?", "Is it cold?", "Add two numbers"]
+    assert [text for role, text in shown if role == "assistant"] == [
+        *('"answer"', '"get_weather"', '"answer"', '"get_weather"'),
+        *('"answer"', '"add"'),
+    ]
+    assert ("user", "Explain what a noun is.") not in shown
 
 
 def test_the_arguments_are_constrained_to_the_tools_schema_after_the_complete_conversation() -> None:

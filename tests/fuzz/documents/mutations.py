@@ -12,6 +12,8 @@ from tests.documents.files import eml_file
 from tests.fuzz.documents.samples import FUZZED, SECTOR_BYTES
 
 MAX_INPUT_BYTES = 4_000_000
+MAX_INFLATED_BYTES = 64_000_000
+"""Of a stream, before it is compressed: this process makes two of them at a time."""
 _PDF_OBJECT = re.compile(rb"\d+ 0 obj\n.*?endobj\n", re.S)
 _TAG = re.compile(rb"<[^<>]{1,400}>")
 _NUMBER = re.compile(rb"\d+")
@@ -219,10 +221,12 @@ def _stream_changed(data: bytes, chance: random.Random) -> bytes:
     content, _, end = rest.partition(b"\nendstream")
     if not found or not end:
         return damaged(data, chance)
-    content *= chance.choice((1, 1, 10, 1000))
+    content = content[:MAX_INPUT_BYTES] * chance.choice((1, 1, 10, 1000))
+    content = content[:MAX_INFLATED_BYTES]
     filters = chance.choices(_FILTERS, k=chance.choice((1, 1, 2, 30)))
     if filters[0] == b"FlateDecode":
-        content = zlib.compress(content * chance.choice((1, 10, 1000)))[: chance.choice((None, 20))]
+        copies = min(chance.choice((1, 10, 1000)), MAX_INFLATED_BYTES // (len(content) or 1))
+        content = zlib.compress(content * copies, 1)[: chance.choice((None, 20))]
     declared = b"/Filter [%s] " % b" ".join(b"/" + name for name in filters)
     return start.replace(b"/Length", declared + b"/Length", 1) + found + content + b"\nendstream" + end
 

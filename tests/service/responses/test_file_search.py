@@ -77,6 +77,20 @@ async def test_the_model_continues_with_the_passages(
     ]
 
 
+@pytest.mark.requirement("HOSTED/search-own-words")
+async def test_what_finds_nothing_is_searched_for_in_the_words_of_the_user(
+    searching: MakeSearching, passages: ScriptedPassages
+) -> None:
+    passages.found = []
+    creator, backend = searching([*call("1.1.2"), USAGE, Finished("tool_calls")], ANSWER)
+    response = await create(creator)
+    assert [query.queries for query in passages.queries] == [("1.1.2",), ("Why is the sky blue?",)]
+    search = response.output[0]
+    assert isinstance(search, FileSearchCall)
+    assert search.queries == ["1.1.2", "Why is the sky blue?"]
+    assert "The search found nothing" in outputs(backend)[0]
+
+
 @pytest.mark.requirement("HOSTED/loop-order")
 async def test_the_events_come_in_their_order(searching: MakeSearching) -> None:
     creator, _ = searching(SEARCH, ANSWER)

@@ -91,6 +91,13 @@ def test_a_wrong_declaration_is_rejected_with_its_path(change: dict[str, Any], p
     assert refused.value.param == param
 
 
+async def test_the_model_is_shown_requests_that_need_a_search(searching: MakeSearching) -> None:
+    creator, backend = searching(SEARCH, ANSWER)
+    await create(creator)
+    [tool] = backend.turns[0].tools
+    assert "Is that allowed?" in tool.requests
+
+
 @pytest.mark.requirement("HOSTED/search-stores")
 async def test_unknown_and_expired_stores_are_rejected_before_any_event(
     searching: MakeSearching, passages: ScriptedPassages

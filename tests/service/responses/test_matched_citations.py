@@ -41,6 +41,28 @@ def test_the_passage_with_the_words_and_the_numbers_is_cited_at_the_end() -> Non
     assert chunks[-2:] == [DowngradesAdded((MATCHED,)), Finished("stop")]
 
 
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("A boat costs €12,500 with its sails.", "file_3"),
+        ("A boat costs 12500 euros with its sails.", "file_3"),
+        (
+            'To find this out, refer to the given passage. It states: "A hotel costs 130 euros a night."',
+            "file_2",
+        ),
+        ("To find this out, refer to the given passage. It costs 130 euros.", None),
+        (
+            'To find this out, refer to the given passage. It states: "A boat with sails costs 12.500 euros '
+            'for members." So this is what members of the club have to pay.',
+            "file_3",
+        ),
+    ],
+)
+def test_numbers_may_be_grouped_and_one_sentence_may_match(text: str, file: str | None) -> None:
+    boat: JsonObject = {"file_id": "file_3", "text": "A boat with sails costs members 12.500 euros."}
+    assert cited(answered(text, sources=Sources((TRAVEL, boat)))) == ([] if file is None else [file])
+
+
 def test_an_answer_with_a_citation_stays_as_it_is() -> None:
     chunks = answered("The ice drill costs 248 euros [1].")
     assert cited(chunks) == ["file_2"]

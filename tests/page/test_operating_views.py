@@ -1,6 +1,7 @@
 """The views that operate the server: files, vector stores, models, usage, keys, settings."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,7 @@ def test_the_conformance_checks_fill_a_table(page: Opened) -> None:
     page.button("Run the checks").click()
     table = page.tab.get_by_role("region", name="Conformance checks")
     expect(table.get_by_role("row").nth(5)).to_be_visible(timeout=60_000)
+    expect(table.get_by_role("row").nth(1).locator(".mono")).not_to_be_empty()
     expect(page.tab.get_by_text("passed,")).to_be_visible()
 
 
@@ -126,6 +128,12 @@ def test_usage_is_plotted_tabled_and_saved(page: Opened, world: World) -> None:
         page.button("Download CSV").click()
     rows = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
     assert sum(int(row["responses"]) for row in rows if row["model"] == "echo") >= 3
+    page.tab.get_by_role("combobox", name="Of").select_option("echo")
+    expect(page.tab).to_have_url(re.compile("only=echo"))
+    expect(tiles.get_by_text("responses").locator("..")).to_contain_text(re.compile(r"^responses\d+$"))
+    quantiles = page.tab.get_by_role("region", name="Total time, table").get_by_role("row").last
+    (echoed,) = (each for each in world.get("/v1/usage?group_by=model")["data"] if each["model"] == "echo")
+    expect(quantiles.locator("td").nth(1)).to_have_text(f"{echoed['total_ms']['p50']} ms")
     page.tab.get_by_role("combobox", name="By").select_option("upstream")
     expect(page.tab.get_by_role("region", name="Usage by upstream")).to_contain_text("gpu-1")
 

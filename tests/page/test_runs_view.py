@@ -25,6 +25,7 @@ def test_a_run_is_a_tree_of_turns_and_calls(page: Opened, world: World) -> None:
     page.go(f"runs/{run}")
     expect(page.tab.get_by_role("heading", name="Take notes")).to_be_visible()
     page.see("Turn 3")
+    expect(page.tab.locator("li.turn").first).to_contain_text("7 in, 5 out")
     calls = page.tab.locator(".calls summary")
     expect(calls).to_have_count(3)
     calls.first.click()

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.page.browser import Opened, new_context, open_tab
-from tests.page.model_server import ModelServer
+from tests.page.model_server import WORDS, ModelServer
 from tests.page.world import ADMIN_KEY, World, run_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
@@ -113,3 +113,60 @@ def test_a_revoked_key_ends_the_session(door: Opened, guarded: World) -> None:
     door.tab.wait_for_timeout(1200)
     door.tab.goto(f"{door.base}/#/stores")
     expect(door.tab.get_by_role("dialog", name="Sign in again")).to_be_visible()
+
+
+def ask(page: Opened, model: str, text: str) -> None:
+    page.tab.get_by_role("combobox", name="Model").select_option(model)
+    message = page.tab.get_by_role("textbox", name="Message")
+    message.fill(text)
+    message.press("Enter")
+
+
+@pytest.mark.requirement("PAGE/security-session-end")
+def test_a_session_that_ends_in_mid_stream_loses_nothing(door: Opened) -> None:
+    door.enter(ADMIN_KEY, "playground")
+    ask(door, "steady", "Count.")
+    answer = door.tab.locator(".item.assistant").first
+    expect(answer).to_contain_text("word3 ")
+    door.tab.context.clear_cookies()
+    expect(answer).to_contain_text(f"word{WORDS - 1}")
+    expect(door.button("Stop")).to_have_count(0)
+    ask(door, "echo", "Still there?")
+    expect(door.tab.get_by_role("dialog", name="Sign in again")).to_be_visible()
+    door.sign_in(ADMIN_KEY)
+    door.see("You said: Still there?")
+    expect(answer).to_contain_text(f"word{WORDS - 1}")
+
+
+@pytest.mark.requirement("PAGE/security-session-end")
+def test_a_background_response_is_followed_on_after_signing_in_again(door: Opened, guarded: World) -> None:
+    response = guarded.respond("steady", "Count.", background=True)["id"]
+    door.enter(ADMIN_KEY, f"runs/{response}")
+    text = door.tab.locator(".turn .long-text")
+    expect(text).to_contain_text("word3 ")
+    door.tab.context.clear_cookies()
+    dialog = door.tab.get_by_role("dialog", name="Sign in again")
+    expect(dialog).to_be_visible()
+    door.sign_in(ADMIN_KEY)
+    expect(dialog).to_be_hidden()
+    expect(door.tab.locator(".properties .badge")).to_have_text("completed")
+    assert text.inner_text().split() == [f"word{number}" for number in range(WORDS)]
+
+
+@pytest.mark.requirement("PAGE/security-scopes")
+def test_a_key_with_read_scope_sees_but_does_not_send(door: Opened, guarded: World) -> None:
+    response = guarded.respond("echo", "Look, but do not touch.")["id"]
+    door.enter(guarded.new_key("responses:read"), f"chains/{response}")
+    door.see("Look, but do not touch.")
+    for name in ("Continue", "Replay"):
+        expect(door.button(name)).to_have_attribute("title", re.compile("“write” scope"))
+    door.go(f"responses/{response}")
+    expect(door.button("Delete")).to_have_attribute("title", re.compile("“delete” scope"))
+    door.go("playground")
+    ask(door, "echo", "Send me.")
+    expect(door.tab.locator(".composer .primary")).to_have_attribute("title", re.compile("“write” scope"))
+    expect(door.tab.get_by_role("textbox", name="Message")).to_have_value("Send me.")
+    expect(door.tab.locator(".item")).to_have_count(0)
+    door.go("models")
+    expect(door.button("Run the checks")).to_have_attribute("title", re.compile("“admin” scope"))
+    door.see("gpu-1")

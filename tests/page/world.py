@@ -30,6 +30,9 @@ MODELS = (
     "one-line",
     "steady",
     "refuses",
+    "breaks",
+    "searches",
+    "json",
 )
 ADMIN_KEY = "the-key-of-the-tests"
 REAL_MODELS = ("qwen3-32b", "gpt-oss-20b", "mistral-small", "llama-3.3-70b", "granite-4", "phi-4")

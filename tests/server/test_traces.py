@@ -133,7 +133,8 @@ async def test_a_trace_has_the_events_of_the_client_with_their_times(serve: Any,
     listed = {each["sequence_number"]: each["event"] for each in page["data"]}
     assert not page["has_more"]
     assert all(listed[each["sequence_number"]] == each["event"] for each in trace["events"])
-    assert {span["name"] for span in trace["clock"]} >= {"connect", "first_token", "generation"}
+    assert {span["name"] for span in trace["clock"]} >= {"store", "connect", "first_token", "generation"}
+    assert (trace["clock"][0]["name"], trace["clock"][0]["start_ms"]) == ("store", 0)
     assert all(span["start_ms"] <= span["end_ms"] for span in trace["clock"])
 
 

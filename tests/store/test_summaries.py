@@ -70,6 +70,7 @@ async def test_pages_lead_through_the_whole_list_in_both_directions(store: Store
         (ResponseFilter(created_after=20, created_before=30), ["c2", "c1"]),
         (ResponseFilter(text="C1!"), ["c1"]),
         (ResponseFilter(text="c_!"), []),
+        (ResponseFilter(text="RESP_C1"), ["c1"]),
         (ResponseFilter(background=True), []),
         (ResponseFilter(conversation="conv_1"), ["talk"]),
     ],

@@ -9,14 +9,19 @@ import "./styles/views.css";
 import { Shell } from "./components/shell.tsx";
 import { ErrorState } from "./components/states.tsx";
 import { loadSession } from "./lib/api.ts";
-import { listenToFragment } from "./lib/router.ts";
+import { listenToFragment, place } from "./lib/router.ts";
 import { applyTheme } from "./lib/theme.ts";
+import { viewNamed } from "./views.ts";
 
 function start(): void {
   const root = document.getElementById("app");
   if (root === null) return;
   applyTheme();
   listenToFragment();
+  // While the server answers. If it fails, the view says so when it is shown.
+  viewNamed(place.value.path[0])
+    ?.load()
+    .catch(() => undefined);
   const show = () => {
     loadSession().then(
       () => render(<Shell />, root),

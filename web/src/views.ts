@@ -20,3 +20,8 @@ export const VIEWS: readonly ViewEntry[] = [
   { name: "keys", title: "Keys", key: "k", load: () => import("./views/keys/index.tsx") },
   { name: "settings", title: "Settings", key: "s", load: () => import("./views/settings/index.tsx") },
 ];
+
+/** The view of an address; the first one if the address names none. */
+export function viewNamed(name = "playground"): ViewEntry | undefined {
+  return VIEWS.find((view) => view.name === name);
+}

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
+import { programFor } from "../src/lib/program.ts";
 import {
+  attachmentsOf,
   DEFAULT_OPTIONS,
   FieldError,
   inputOf,
   parametersOf,
-  programFor,
 } from "../src/views/playground/request.ts";
 
 test("what is left empty is not sent", () => {
@@ -41,6 +42,16 @@ test("a field that cannot be sent is named", () => {
   );
   assert.throws(() => parametersOf({ ...DEFAULT_OPTIONS, functions: "[1]" }), /list of objects/);
   assert.throws(() => parametersOf({ ...DEFAULT_OPTIONS, topP: "x" }), /Top p: “x” is not a number/);
+});
+
+test("a message that is edited keeps its attachments", () => {
+  const attachments = [
+    { name: "a.png", url: "data:image/png;base64,AA==", image: true },
+    { name: "notes.txt", url: "data:text/plain;base64,aGk=", image: false },
+  ];
+  const edited = attachmentsOf(inputOf("Look at these.", attachments));
+  assert.deepEqual(edited, [{ ...attachments[0], name: "image" }, attachments[1]]);
+  assert.deepEqual(inputOf("Look at these.", edited), inputOf("Look at these.", attachments));
 });
 
 test("the copied curl command survives quotes", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { largest, plots, startsOf, summed } from "../src/views/usage/series.ts";
+import { largest, plots, startOf, startsOf, summed } from "../src/views/usage/series.ts";
 import type { Bucket } from "../src/views/usage/types.ts";
 
 const DAY = 86_400;
@@ -27,6 +27,13 @@ function bucket(start: number, changes: Partial<Bucket> = {}): Bucket {
 
 test("every day of the time has a place, also days without requests", () => {
   assert.deepEqual(startsOf({ start: DAY / 2, end: 3.5 * DAY, stepSeconds: DAY }), [DAY, 2 * DAY, 3 * DAY]);
+});
+
+test("the time begins with a whole day or hour, so that nothing is counted that is not drawn", () => {
+  const now = 20 * DAY + 3605;
+  assert.equal(startOf(now, 7, DAY), 14 * DAY);
+  assert.equal(startsOf({ start: startOf(now, 7, DAY), end: now, stepSeconds: DAY }).length, 7);
+  assert.equal(startOf(now, 1, 3600), 20 * DAY + 3600 - 23 * 3600);
 });
 
 test("models of a day are added up, and days without a bucket are 0", () => {

@@ -31,7 +31,7 @@ class ResponseFilter(Struct, frozen=True, kw_only=True):
     created_after: int | None = None
     created_before: int | None = None
     text: str | None = None
-    """A part of a preview; upper and lower case of ASCII are the same."""
+    """A part of a preview or of the id; upper and lower case of ASCII are the same."""
 
 
 class ResponseSummary(Struct, frozen=True, kw_only=True):

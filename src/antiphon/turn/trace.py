@@ -133,12 +133,18 @@ class TraceRecorder:
         self.client = Recorded(self._budget)
         self.turns: list[TurnTrace] = []
         self.events: list[TracedEvent] = []
+        self.read_ms: int | None = None
+        """When the history had been read from the store."""
         if client_request is not None:
             self.client.add(client_request)
 
     def elapsed_ms(self) -> int:
         """Milliseconds since the recording has begun."""
         return round(1000 * (self._now() - self._started_at))
+
+    def history_read(self) -> None:
+        """The history has been read."""
+        self.read_ms = self.elapsed_ms()
 
     def begin_turn(self, upstream: str, kind: str, model: str) -> TurnTrace | None:
         """The trace of the next turn; None if there were too many."""

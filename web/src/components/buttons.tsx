@@ -41,7 +41,7 @@ export interface ActionProps {
 
 /** A button that, when it is off, says why: as its description and as a tooltip. */
 export function Action({ onClick, children, scope, off, kind = "plain", title }: ActionProps) {
-  const reason = off ?? (scope === undefined ? undefined : whyNot(scope));
+  const reason = (scope === undefined ? undefined : whyNot(scope)) ?? off;
   return (
     <button
       type="button"

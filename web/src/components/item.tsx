@@ -177,7 +177,7 @@ function CallBody({ item, live }: { item: Item; live: LiveItem | undefined }) {
     item.arguments === undefined || item.arguments === "" ? liveText(live, "arguments") : item.arguments;
   return (
     <>
-      <CodeBlock text={live === undefined || live.done ? prettyJson(given) : given} />
+      <CodeBlock text={live === undefined || live.done ? prettyJson(given) : given} language="json" />
       {item.output !== undefined && item.output !== null && <Output value={item.output} />}
       {item.error !== undefined && item.error !== null && <Output value={item.error} />}
     </>

@@ -51,7 +51,10 @@ export function JumpDialog({ onClose }: { onClose: () => void }) {
     <Dialog title="Jump to" onClose={onClose}>
       <form onSubmit={jump}>
         <input
-          type="search"
+          // No search field: it would take the first Escape to clear itself, which should close the dialog.
+          type="text"
+          spellcheck={false}
+          autocomplete="off"
           aria-label="Id"
           placeholder="resp_… conv_… run_… file-… vs_… req_…"
           value={id}

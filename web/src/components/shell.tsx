@@ -1,11 +1,11 @@
 import type { ComponentType } from "preact";
-import { useEffect, useErrorBoundary, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 import { declineSignIn, signOut } from "../lib/api.ts";
 import { activeShortcuts, handleKey, useShortcuts } from "../lib/keyboard.ts";
 import { go, place } from "../lib/router.ts";
 import { session, sessionExpired } from "../lib/session.ts";
 import { type Theme, theme } from "../lib/theme.ts";
-import { VIEWS, type ViewEntry } from "../views.ts";
+import { VIEWS, type ViewEntry, viewNamed } from "../views.ts";
 import { Dialog } from "./dialog.tsx";
 import { JumpDialog } from "./jump.tsx";
 import { SignInForm } from "./sign-in.tsx";
@@ -16,8 +16,13 @@ const NEXT_THEME: Record<Theme, Theme> = { system: "light", light: "dark", dark:
 const THEME_ICON: Record<Theme, string> = { system: "◐", light: "☀", dark: "☾" };
 
 function Rail({ current, onJump, onHelp }: { current: string; onJump: () => void; onHelp: () => void }) {
+  const rail = useRef<HTMLElement>(null);
+  // In a narrow window the views are a row that scrolls: the current one is always in sight.
+  useEffect(() => {
+    rail.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [current]);
   return (
-    <nav class="rail" aria-label="Views">
+    <nav ref={rail} class="rail" aria-label="Views">
       <a class="brand" href="#/playground">
         Antiphon
       </a>
@@ -69,15 +74,11 @@ function Rail({ current, onJump, onHelp }: { current: string; onJump: () => void
 function Account() {
   const current = session.value;
   if (current === undefined || !current.needs_key) return null;
-  const name = current.key_name ?? current.key_id ?? "key";
+  const name = current.key_name ?? current.key_id;
+  const who = `${name === null ? "a key of the settings" : `the key ${name}`}, tenant ${current.tenant}`;
   return (
-    <button
-      type="button"
-      class="account"
-      title={`${name}, tenant ${current.tenant}: sign out`}
-      onClick={signOut}
-    >
-      Sign out {name}
+    <button type="button" class="account" title={`Signed in with ${who}`} onClick={signOut}>
+      Sign out{name === null ? "" : ` ${name}`}
     </button>
   );
 }
@@ -124,7 +125,7 @@ export function Shell() {
   const [dialog, setDialog] = useState<"jump" | "keys">();
   const { path, query } = place.value;
   const [name = "playground", ...rest] = path;
-  const entry = VIEWS.find((view) => view.name === name);
+  const entry = viewNamed(name);
   useEffect(() => {
     addEventListener("keydown", handleKey);
     return () => removeEventListener("keydown", handleKey);

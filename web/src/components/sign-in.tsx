@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { signIn } from "../lib/api.ts";
 import { ErrorState } from "./states.tsx";
 
@@ -6,6 +6,8 @@ export function SignInForm({ expired = false }: { expired?: boolean }) {
   const [apiKey, setApiKey] = useState("");
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -22,11 +24,12 @@ export function SignInForm({ expired = false }: { expired?: boolean }) {
       <p class="muted">
         {expired
           ? "Your session has expired. Sign in again: the page goes on where it was."
-          : "This server asks for a key. You see what the tenant and the scopes of the key allow."}
+          : "This server asks for a key: “antiphon keys create” makes one. You see what its tenant and scopes allow."}
       </p>
       <label>
         API key
         <input
+          ref={field}
           type="password"
           autocomplete="current-password"
           value={apiKey}

@@ -13,6 +13,11 @@ export function count(value: number | null | undefined): string {
   return value == null ? ABSENT : COUNT.format(value);
 }
 
+/** `1 file`, `2 files`. */
+export function counted(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 export function duration(ms: number | null | undefined): string {
   if (ms == null) return ABSENT;
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -31,7 +31,7 @@ export async function streamNew(
   body: object,
   target: StreamTarget,
   signal: AbortSignal,
-  headers: Record<string, string> = {},
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const call: Call = { method: "POST", body: { ...body, stream: true }, headers, signal };
   await streamWith(() => send("/v1/responses", call), target, signal);

@@ -39,6 +39,7 @@ export interface Part {
   readonly image_url?: string | null;
   readonly filename?: string;
   readonly file_id?: string;
+  readonly file_data?: string;
   readonly annotations?: readonly Annotation[];
 }
 

@@ -106,7 +106,7 @@ const TONES: Readonly<Record<string, string>> = {
   in_progress: "busy",
   queued: "busy",
   running: "busy",
-  half_open: "warn",
+  trial: "warn",
   waiting: "warn",
   rejected: "warn",
   emulated: "warn",

@@ -56,6 +56,11 @@ class RunRecord:
     upstream: str | None = None
     _turn: TurnTrace | None = None
 
+    def history_read(self) -> None:
+        """The history has been read from the store, if there is one."""
+        if self.trace is not None:
+            self.trace.history_read()
+
     def begin_turn(self, route: Route) -> TurnTrace | None:
         """A turn of this backend begins; its trace, if one is recorded."""
         self.upstream = route.backend.name

@@ -114,6 +114,7 @@ class ResponseRun:
     async def _events(self) -> AsyncGenerator[list[Event], None]:
         self._started_at = self.record.started_at = asyncio.get_running_loop().time()
         answer, self._plan = await self._open()
+        self.record.history_read()
         if self._plan is not None and (self._earlier is not None or answer.context.approved):
             async with aclosing(self._begin(answer, self._plan)) as first_batches:
                 async for events in first_batches:

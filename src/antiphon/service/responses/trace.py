@@ -173,7 +173,9 @@ def _round(index: int, turn: TurnTrace) -> JsonObject:
 def _clock(trace: TraceRecorder) -> list[JsonObject]:
     """The parts of the time, in the order in which they began."""
     spans: list[JsonObject] = []
-    free_at = 0
+    free_at = trace.read_ms or 0
+    if trace.read_ms is not None:
+        spans.append(_span("store", "history", 0, trace.read_ms))
     for index, turn in enumerate(trace.turns):
         name = f"round {index + 1}"
         begun = turn.sent_ms if turn.sent_ms is not None else turn.entered_ms

@@ -200,10 +200,11 @@ WHERE tenant = $1 AND status NOT IN ('queued', 'in_progress') AND (expires_at IS
 ORDER BY created_at, id LIMIT $13;
 
 -- name: responses_with_text
--- Of these, with the text in a preview.
+-- Of these, with the text in a preview or in the id.
 SELECT id FROM responses
 WHERE tenant = $1 AND id IN (SELECT value FROM {json_texts}($2::jsonb))
-    AND (lower(input_preview) LIKE $3 ESCAPE '!' OR lower(output_preview) LIKE $3 ESCAPE '!');
+    AND (lower(input_preview) LIKE $3 ESCAPE '!' OR lower(output_preview) LIKE $3 ESCAPE '!'
+        OR lower(id) LIKE $3 ESCAPE '!');
 
 -- name: summaries_of_responses
 SELECT r.id, r.status, r.body, r.created_at, r.parent, r.conversation, r.background, r.key_id, r.tools,

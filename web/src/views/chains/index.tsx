@@ -3,7 +3,7 @@ import { Text } from "../../components/plain-text.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import type { ViewProps } from "../../components/view.ts";
 import { type Page, request } from "../../lib/api.ts";
-import { count, fullTime, shortId, when } from "../../lib/format.ts";
+import { counted, fullTime, shortId, when } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
 import type { ResponseSummary } from "../../lib/types.ts";
 import { ChainDetail } from "./detail.tsx";
@@ -57,7 +57,7 @@ function Overview() {
                 <a class="mono" href={`#/chains/${conversation.id}`}>
                   {shortId(conversation.id)}
                 </a>
-                <span>{count(conversation.response_count)} responses</span>
+                <span>{counted(conversation.response_count, "response")}</span>
                 <span class="muted">{when(conversation.last_active_at ?? conversation.created_at)}</span>
               </li>
             ))}
@@ -79,11 +79,11 @@ function Chained({ responses }: { responses: readonly ResponseSummary[] }) {
             <StatusBadge status={response.status} />
             <a class="preview" href={`#/chains/${response.id}`}>
               <div>
-                <Text text={response.input_preview || response.id} />
+                <Text text={response.input_preview || response.output_preview || response.id} />
               </div>
             </a>
             <span class="muted" title={fullTime(response.created_at)}>
-              {response.forks > 0 && `${response.forks} continue it · `}
+              {response.forks > 0 && `${counted(response.forks + 1, "branch", "branches")} · `}
               {when(response.created_at)}
             </span>
           </li>

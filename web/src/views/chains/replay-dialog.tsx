@@ -5,7 +5,7 @@ import { Diff } from "../../components/diff.tsx";
 import { ErrorState } from "../../components/states.tsx";
 import { listAll } from "../../lib/api.ts";
 import type { ChainNode } from "../../lib/chain.ts";
-import { count, duration, shortId } from "../../lib/format.ts";
+import { ABSENT, count, duration, shortId } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
 import { answerOf, callsOf, type Replay, replayBranch, replayOne } from "./replay.ts";
 
@@ -103,6 +103,7 @@ function Outcome({ replay: { before, after, beforeMs, afterMs } }: { replay: Rep
     ["Input tokens", count(before.usage?.input_tokens), count(after.usage?.input_tokens)],
     ["Output tokens", count(before.usage?.output_tokens), count(after.usage?.output_tokens)],
     ["Time", duration(beforeMs), duration(afterMs)],
+    ["Cost (not recorded)", ABSENT, ABSENT],
   ];
   return (
     <section class="card stack">

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { Confirm } from "../../components/dialog.tsx";
 import { EmptyState, Loading } from "../../components/states.tsx";
+import type { ViewProps } from "../../components/view.ts";
 import { type Page, request, send } from "../../lib/api.ts";
 import { bytes } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
@@ -8,11 +9,21 @@ import { deleteFile, type FileObject, saveAs } from "../../lib/upload.ts";
 import { age, moment } from "../figures.ts";
 import { Act, Badge, Failure, Head, Id, Scrolled, visible } from "../parts.tsx";
 import { Uploads } from "../uploads.tsx";
+import { FileDrawer } from "./drawer.tsx";
 
 const PAGE_SIZE = 50;
 const PURPOSES = ["assistants", "user_data", "vision", "batch", "fine-tune", "evals"];
 
-export default function FilesView() {
+export default function FilesView({ path: [id] }: ViewProps) {
+  return (
+    <>
+      <FileList />
+      {id !== undefined && <FileDrawer key={id} id={id} />}
+    </>
+  );
+}
+
+function FileList() {
   const purpose = useSignal("assistants");
   const more = useSignal<readonly FileObject[]>([]);
   const hasMore = useSignal(false);
@@ -120,7 +131,7 @@ function FileRow({ file, reload, problem }: RowProps) {
     <tr>
       <td class="wide">{visible(file.filename)}</td>
       <td>
-        <Id value={file.id} />
+        <Id value={file.id} href={`#/files/${file.id}`} />
       </td>
       <td>{file.purpose}</td>
       <td class="number">{bytes(file.bytes)}</td>

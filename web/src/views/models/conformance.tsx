@@ -78,7 +78,10 @@ export function Conformance({ models }: { models: readonly Model[] }) {
                   <td>
                     <Badge status={check.outcome} />
                   </td>
-                  <td>{visible(check.name)}</td>
+                  <td>
+                    {visible(check.title ?? check.name)}
+                    <div class="muted mono">{visible(check.name)}</div>
+                  </td>
                   <td class="wide">{visible(check.detail ?? "")}</td>
                   <td class="number">
                     {check.seconds === undefined ? "–" : `${check.seconds.toFixed(2)} s`}

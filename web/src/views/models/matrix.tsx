@@ -96,7 +96,7 @@ function Cell({ support }: { support: Support | undefined }) {
       title={support.why ? `${support.level}: ${support.why}` : support.level}
     >
       <span aria-hidden="true">{SIGNS[support.level]}</span>
-      <span class="visually-hidden">{support.level}</span>
+      <span class="visually-hidden">{support.why ? `${support.level}: ${support.why}` : support.level}</span>
     </td>
   );
 }

@@ -46,6 +46,7 @@ export interface Capabilities {
 
 export interface Check {
   readonly name: string;
+  readonly title?: string;
   readonly outcome: "passed" | "failed" | "skipped";
   readonly detail?: string | null;
   readonly seconds?: number;

@@ -1,14 +1,15 @@
 import { useRef, useState } from "preact/hooks";
-import { Action, CopyButton } from "../../components/buttons.tsx";
+import { Action } from "../../components/buttons.tsx";
+import { CodeDialog } from "../../components/code-dialog.tsx";
 import { Dialog } from "../../components/dialog.tsx";
-import { Pre, Text } from "../../components/plain-text.tsx";
+import { Text } from "../../components/plain-text.tsx";
 import { ErrorState } from "../../components/states.tsx";
 import { bytes } from "../../lib/format.ts";
-import { type Attachment, headersOf, inputOf, type Language, programFor } from "./request.ts";
+import { whyNot } from "../../lib/session.ts";
+import { type Attachment, headersOf, inputOf } from "./request.ts";
 import { attachments, bodyFor, busy, columns, draft, options, start, stop } from "./state.ts";
 
 const MAX_ATTACHMENT_BYTES = 20_000_000;
-const LANGUAGES: readonly Language[] = ["curl", "Python", "TypeScript"];
 
 function read(file: File): Promise<Attachment> {
   return new Promise((resolve, reject) => {
@@ -43,7 +44,7 @@ export function Composer() {
   };
   const empty = draft.value.trim() === "" && attachments.value.length === 0;
   const send = () => {
-    if (sendOff(empty) !== undefined || busy.value) return;
+    if (whyNot("write") !== undefined || sendOff(empty) !== undefined || busy.value) return;
     try {
       const input = inputOf(draft.value, attachments.value);
       for (const column of columns.value) bodyFor(column, input);
@@ -119,7 +120,7 @@ export function Composer() {
           </Action>
         )}
       </div>
-      {showsCode && <CodeDialog onClose={() => setShowsCode(false)} />}
+      {showsCode && <NextRequest onClose={() => setShowsCode(false)} />}
     </form>
   );
 }
@@ -156,30 +157,18 @@ function AttachmentList() {
   );
 }
 
-function CodeDialog({ onClose }: { onClose: () => void }) {
-  const [language, setLanguage] = useState<Language>("curl");
+/** The request that the message would be, as code; a message that is not yet written is “Hello”. */
+function NextRequest({ onClose }: { onClose: () => void }) {
   const [column] = columns.value;
-  let program = "";
-  let failure: unknown;
+  if (column === undefined) return null;
   try {
     const input = inputOf(draft.value === "" ? "Hello" : draft.value, attachments.value);
-    if (column !== undefined) {
-      program = programFor(language, bodyFor(column, input), headersOf(options.value), location.origin);
-    }
+    return <CodeDialog body={bodyFor(column, input)} headers={headersOf(options.value)} onClose={onClose} />;
   } catch (error) {
-    failure = error;
+    return (
+      <Dialog title="Copy as code" drawer onClose={onClose}>
+        <ErrorState error={error} />
+      </Dialog>
+    );
   }
-  return (
-    <Dialog title="Copy as code" drawer onClose={onClose}>
-      <div class="row">
-        {LANGUAGES.map((name) => (
-          <button key={name} type="button" aria-pressed={name === language} onClick={() => setLanguage(name)}>
-            {name}
-          </button>
-        ))}
-        <CopyButton text={program} label="Copy the program" />
-      </div>
-      {failure === undefined ? <Pre text={program} /> : <ErrorState error={failure} />}
-    </Dialog>
-  );
 }

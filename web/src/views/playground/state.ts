@@ -3,12 +3,21 @@ import { ApiError, request } from "../../lib/api.ts";
 import { LiveResponse } from "../../lib/live.ts";
 import { streamNew } from "../../lib/stream.ts";
 import type { Item } from "../../lib/types.ts";
-import { type Attachment, DEFAULT_OPTIONS, headersOf, type Options, parametersOf } from "./request.ts";
+import {
+  type Attachment,
+  attachmentsOf,
+  DEFAULT_OPTIONS,
+  headersOf,
+  type Options,
+  parametersOf,
+  textOf,
+} from "./request.ts";
 
 /** A request and its answer. `version` changes at most once a frame while the answer grows. */
 export interface Turn {
   readonly body: Record<string, unknown>;
   readonly input: readonly Item[];
+  readonly headers: Readonly<Record<string, string>>;
   readonly live: LiveResponse;
   readonly version: Signal<number>;
   readonly abort: AbortController;
@@ -67,6 +76,7 @@ export function start(column: Column, input: readonly Item[]): void {
   const turn: Turn = {
     body: bodyFor(column, input),
     input,
+    headers: headersOf(options.value),
     live: new LiveResponse(),
     version: signal(0),
     abort: new AbortController(),
@@ -75,11 +85,11 @@ export function start(column: Column, input: readonly Item[]): void {
     ended: false,
   };
   column.turns.value = [...column.turns.value, turn];
-  run(turn, headersOf(options.value));
+  run(turn);
 }
 
-async function run(turn: Turn, headers: Record<string, string>): Promise<void> {
-  const { live, abort } = turn;
+async function run(turn: Turn): Promise<void> {
+  const { live, abort, headers } = turn;
   let frame = 0;
   const redraw = () => {
     frame = 0;
@@ -119,7 +129,14 @@ export async function stop(turn: Turn): Promise<void> {
   if (response?.background) await request(`/v1/responses/${response.id}/cancel`, { method: "POST" });
 }
 
-/** Takes back the turn and those after it; what is sent next is another branch from the turn before. */
+/** Takes back a turn in every column, to be edited: what is sent next is another branch from the turn before. */
+export function editTurn(input: readonly Item[], index: number): void {
+  draft.value = textOf(input);
+  attachments.value = attachmentsOf(input);
+  for (const column of columns.value) branchBefore(column, index);
+}
+
+/** Takes back the turn and those after it. */
 export function branchBefore(column: Column, index: number): void {
   const turns = column.turns.value;
   for (const turn of turns.slice(index)) turn.abort.abort();

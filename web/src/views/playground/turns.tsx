@@ -1,13 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Action, CopyButton } from "../../components/buttons.tsx";
+import { CodeDialog } from "../../components/code-dialog.tsx";
 import { Downgrades } from "../../components/downgrades.tsx";
 import { ItemView } from "../../components/item.tsx";
-import { CodeBlock } from "../../components/markdown.tsx";
 import { ErrorState } from "../../components/states.tsx";
-import { count, duration, prettyJson } from "../../lib/format.ts";
+import { count, duration } from "../../lib/format.ts";
 import { placeTo } from "../../lib/router.ts";
-import type { Item, Part } from "../../lib/types.ts";
-import { branchBefore, type Column, draft, start, type Turn } from "./state.ts";
+import { Answers } from "./answers.tsx";
+import { type Column, editTurn, type Turn } from "./state.ts";
 
 /** The turns of a column, kept at the end while the person is at the end. */
 export function Turns({ column }: { column: Column }) {
@@ -36,14 +35,6 @@ export function Turns({ column }: { column: Column }) {
   );
 }
 
-function textOf(input: readonly Item[]): string {
-  return input
-    .flatMap(({ content }) => (Array.isArray(content) ? (content as Part[]) : []))
-    .map(({ text }) => text ?? "")
-    .join("\n")
-    .trim();
-}
-
 function TurnView({
   column,
   turn,
@@ -57,6 +48,7 @@ function TurnView({
 }) {
   // Read, so that the turn is rendered again when it grows.
   turn.version.value;
+  const [showsCode, setShowsCode] = useState(false);
   const { live } = turn;
   const siblings = live.items.map(({ item }) => item);
   return (
@@ -65,31 +57,29 @@ function TurnView({
         <ItemView key={at} item={item} />
       ))}
       <div class="row turn-actions">
-        <button
-          type="button"
-          class="link"
-          onClick={() => {
-            draft.value = textOf(turn.input);
-            branchBefore(column, index);
-          }}
-        >
+        <button type="button" class="link" onClick={() => editTurn(turn.input, index)}>
           Edit and resend
         </button>
-        <CopyButton text={() => JSON.stringify(turn.body, null, 2)} label="Copy the request as JSON" />
+        <button type="button" class="link" onClick={() => setShowsCode(true)}>
+          Copy as code
+        </button>
       </div>
       <div aria-live="off">
         {live.items.map((item, at) => (
           <div key={at} class="turn-item">
             <ItemView item={item.item} live={item} siblings={siblings} />
-            {last && turn.ended && <Answer column={column} item={item.item} />}
           </div>
         ))}
       </div>
+      {last && turn.ended && <Answers column={column} items={siblings} />}
       {!turn.ended && live.items.length === 0 && <p class="loading">Waiting for the first token…</p>}
       {turn.note !== "" && <p class="notice">{turn.note}</p>}
       {turn.error !== undefined && <ErrorState error={turn.error} />}
       <Downgrades downgrades={live.response?.downgrades ?? []} />
       <TurnFacts turn={turn} />
+      {showsCode && (
+        <CodeDialog body={turn.body} headers={turn.headers} onClose={() => setShowsCode(false)} />
+      )}
     </div>
   );
 }
@@ -116,57 +106,5 @@ function TurnFacts({ turn: { live, ended } }: { turn: Turn }) {
       )}
       {ended && <span class="visually-hidden">The answer is complete.</span>}
     </p>
-  );
-}
-
-/** What a person does with an item that waits: approve or refuse a call, or give a function's output. */
-function Answer({ column, item }: { column: Column; item: Item }) {
-  if (item.type === "mcp_approval_request") return <Approval column={column} item={item} />;
-  if (item.type === "function_call" || item.type === "custom_tool_call")
-    return <OutputForm column={column} item={item} />;
-  return null;
-}
-
-function Approval({ column, item }: { column: Column; item: Item }) {
-  const answer = (approve: boolean) =>
-    start(column, [{ type: "mcp_approval_response", approval_request_id: item.id, approve } as Item]);
-  return (
-    <div class="approval">
-      <p>
-        {item.server_label} asks to run <code>{item.name}</code> with exactly these arguments:
-      </p>
-      <CodeBlock text={prettyJson(item.arguments ?? "")} language="json" />
-      <div class="row">
-        <Action kind="primary" scope="write" onClick={() => answer(true)}>
-          Approve
-        </Action>
-        <Action kind="danger" scope="write" onClick={() => answer(false)}>
-          Refuse
-        </Action>
-      </div>
-    </div>
-  );
-}
-
-function OutputForm({ column, item }: { column: Column; item: Item }) {
-  const [output, setOutput] = useState("");
-  const send = (event: Event) => {
-    event.preventDefault();
-    const call_id = item.call_id ?? "";
-    start(column, [{ type: `${item.type}_output`, call_id, output }]);
-  };
-  return (
-    <form class="row" onSubmit={send}>
-      <input
-        class="grow mono"
-        aria-label={`Output of ${item.name}`}
-        placeholder={`The output of ${item.name}`}
-        value={output}
-        onInput={(event) => setOutput(event.currentTarget.value)}
-      />
-      <button type="submit" class="action primary">
-        Send output
-      </button>
-    </form>
   );
 }

@@ -7,7 +7,7 @@ import { JsonTree } from "../../components/json.tsx";
 import { ErrorState, Loading } from "../../components/states.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { ApiError, request } from "../../lib/api.ts";
-import { count, duration, fullTime } from "../../lib/format.ts";
+import { ABSENT, count, duration, fullTime } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import { go, placeTo } from "../../lib/router.ts";
@@ -58,7 +58,7 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
       <Downgrades downgrades={response.downgrades ?? []} />
       <Tabs tabs={TABS} current={tab} />
       {traceError !== undefined && tab !== "json" && <ErrorState error={traceError} />}
-      {tab === "items" && <Items response={response} trace={trace instanceof ApiError ? undefined : trace} />}
+      {tab === "items" && <Items response={response} trace={trace} />}
       {tab === "upstream" && <Rounds response={response} trace={trace} />}
       {tab === "events" && <Events id={id} running={!isFinal(response.status)} />}
       {tab === "json" && <JsonTree value={response} depth={2} />}
@@ -88,6 +88,11 @@ function totalOf(trace: Trace | ApiError | undefined): number | undefined {
   return Math.max(0, ...trace.clock.map(({ end_ms }) => end_ms ?? 0));
 }
 
+/** Without a trace the times are known in whole seconds. */
+function inSeconds(seconds: number): string {
+  return seconds < 1 ? "less than 1 s" : `about ${seconds} s`;
+}
+
 interface HeadProps {
   readonly response: ResponseObject;
   readonly totalMs: number | undefined;
@@ -106,10 +111,11 @@ function Head({ response, totalMs, reload }: HeadProps) {
   const endedAt = response.completed_at;
   return (
     <>
-      <header class="head">
+      <header class="head tight">
         <h1 class="mono">{id}</h1>
         <CopyButton text={id} label="Copy the id" />
         <StatusBadge status={status} />
+        <span class="grow" />
       </header>
       <div class="row">
         <a href={placeTo(["playground"], { from: id, model: response.model })}>Continue in the playground</a>
@@ -133,8 +139,7 @@ function Head({ response, totalMs, reload }: HeadProps) {
         <span>{fullTime(response.created_at)}</span>
         {endedAt != null && (
           <span>
-            took{" "}
-            <b>{totalMs === undefined ? `about ${endedAt - response.created_at} s` : duration(totalMs)}</b>
+            took <b>{totalMs === undefined ? inSeconds(endedAt - response.created_at) : duration(totalMs)}</b>
           </span>
         )}
         {usage != null && (
@@ -144,6 +149,7 @@ function Head({ response, totalMs, reload }: HeadProps) {
             {count(usage.output_tokens_details?.reasoning_tokens ?? 0)} reasoning)
           </span>
         )}
+        <span title="This version has no prices.">cost {ABSENT}</span>
         {response.previous_response_id != null && (
           <span>
             continues{" "}

@@ -3,7 +3,7 @@ import { ItemView } from "../../components/item.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { Waterfall } from "../../components/waterfall.tsx";
-import { listAll } from "../../lib/api.ts";
+import { ApiError, listAll } from "../../lib/api.ts";
 import { useLoad } from "../../lib/load.ts";
 import type { Trace } from "../../lib/trace.ts";
 import type { Item, ResponseObject } from "../../lib/types.ts";
@@ -13,7 +13,13 @@ const MAX_PLAIN_ITEMS = 100;
 const ITEM_ESTIMATE_PX = 90;
 const MAX_INPUT_ITEMS = 50_000;
 
-export function Items({ response, trace }: { response: ResponseObject; trace: Trace | undefined }) {
+export function Items({
+  response,
+  trace,
+}: {
+  response: ResponseObject;
+  trace: Trace | ApiError | undefined;
+}) {
   const [focus, setFocus] = useState<number>();
   const path = `/v1/responses/${response.id}/input_items`;
   const { data: input, error } = useLoad(
@@ -28,7 +34,7 @@ export function Items({ response, trace }: { response: ResponseObject; trace: Tr
   };
   return (
     <>
-      {trace !== undefined && trace.clock.length > 0 && <Waterfall spans={trace.clock} onPick={pick} />}
+      <Clock trace={trace} onPick={pick} />
       {error !== undefined && <ErrorState error={error} />}
       {input === undefined && error === undefined && <Loading what="Loading the input" />}
       {items.length === 0 && input !== undefined && <EmptyState title="No items" />}
@@ -45,6 +51,20 @@ export function Items({ response, trace }: { response: ResponseObject; trace: Tr
       )}
     </>
   );
+}
+
+/** Where the time went. Without a trace nobody has measured it, which is said, with what would measure it. */
+function Clock({ trace, onPick }: { trace: Trace | ApiError | undefined; onPick: (itemId: string) => void }) {
+  if (trace === undefined) return null;
+  if (trace instanceof ApiError) {
+    return (
+      <p class="muted">
+        No clock: it is part of a trace, and none was recorded. A request records one with the header{" "}
+        <code>antiphon-trace: record</code>.
+      </p>
+    );
+  }
+  return trace.clock.length === 0 ? null : <Waterfall spans={trace.clock} onPick={onPick} />;
 }
 
 function Entry({ items, index, inputs }: { items: readonly Item[]; index: number; inputs: number }) {

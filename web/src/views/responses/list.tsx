@@ -3,7 +3,7 @@ import { StatusBadge } from "../../components/badge.tsx";
 import { Text } from "../../components/plain-text.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import { type Page, type Query, request } from "../../lib/api.ts";
-import { count, duration, fullTime, shortId, when } from "../../lib/format.ts";
+import { count, counted, duration, fullTime, shortId, when } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import { go, setQuery } from "../../lib/router.ts";
@@ -108,7 +108,7 @@ function FilterBar({ query }: { query: Filters }) {
   const set = (name: string, value: string) => setQuery({ [name]: value, after: undefined });
   return (
     <search class="filters" aria-label="Filters">
-      <TextFilter name="text" label="Text in input or output" query={query} />
+      <TextFilter name="text" label="Text or id" query={query} />
       <select
         aria-label="Status"
         value={query.status ?? ""}
@@ -142,17 +142,29 @@ const TYPING_MS = 300;
 
 function TextFilter({ name, label, query }: { name: string; label: string; query: Filters }) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const field = useRef<HTMLInputElement>(null);
+  const wanted = query[name] ?? "";
+  const typed = useRef(wanted);
   useEffect(() => () => clearTimeout(timer.current), []);
+  // A filter that was cleared by a link, or by the browser's history, leaves no text behind.
+  useEffect(() => {
+    if (field.current !== null && wanted !== typed.current) field.current.value = wanted;
+    typed.current = wanted;
+  }, [wanted]);
   return (
     <input
+      ref={field}
       type="search"
       aria-label={label}
       placeholder={label}
-      defaultValue={query[name] ?? ""}
+      defaultValue={wanted}
       onInput={(event) => {
         const { value } = event.currentTarget;
         clearTimeout(timer.current);
-        timer.current = setTimeout(() => setQuery({ [name]: value, after: undefined }), TYPING_MS);
+        timer.current = setTimeout(() => {
+          typed.current = value.trim();
+          setQuery({ [name]: typed.current, after: undefined });
+        }, TYPING_MS);
       }}
     />
   );
@@ -209,13 +221,19 @@ function Cells({ row }: { row: ResponseSummary }) {
           <Text text={row.input_preview ?? ""} />
         </div>
         <div class="muted">
-          {row.error === null ? <Text text={row.output_preview ?? ""} /> : <Text text={row.error.message} />}
+          <Text text={row.error?.message ?? row.output_preview ?? ""} />
         </div>
       </td>
       <td class="nowrap">
         <Text text={row.model} />
       </td>
-      <td>{row.tools.map((tool) => tool.replaceAll("_", " ")).join(", ")}</td>
+      <td class="tools mono">
+        {row.tools.map((tool) => (
+          <div key={tool} title={tool}>
+            <Text text={tool} />
+          </div>
+        ))}
+      </td>
       <td class="number">{count(row.usage?.input_tokens)}</td>
       <td class="number">{count(row.usage?.output_tokens)}</td>
       <td class="number">{duration(row.first_token_ms)}</td>
@@ -224,8 +242,8 @@ function Cells({ row }: { row: ResponseSummary }) {
         <a href={`#/responses/${row.id}`} onClick={(event) => event.stopPropagation()}>
           {shortId(row.id)}
         </a>
-        {row.forks > 0 && <span class="badge">{row.forks} forks</span>}
-        {row.trace && <span class="badge">trace</span>}
+        {row.forks > 0 && <span class="badge after">{counted(row.forks + 1, "branch", "branches")}</span>}
+        {row.trace && <span class="badge after">trace</span>}
       </td>
     </>
   );

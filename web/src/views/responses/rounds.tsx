@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { CopyButton } from "../../components/buttons.tsx";
+import { CodeDialog } from "../../components/code-dialog.tsx";
 import { Downgrades } from "../../components/downgrades.tsx";
 import { JsonTree } from "../../components/json.tsx";
 import { Pre, Text } from "../../components/plain-text.tsx";
@@ -10,6 +11,10 @@ import { marksOf } from "../../lib/marks.ts";
 import type { Trace, TraceRound } from "../../lib/trace.ts";
 import type { ResponseObject } from "../../lib/types.ts";
 
+/** So deep that the text of a message is in sight. */
+const SHOWN_LEVELS = 5;
+const TRACED = { "antiphon-trace": "record" };
+
 /** What went to the model's server and what it answered, beside what the client sent and got. */
 export function Rounds({
   response,
@@ -18,6 +23,7 @@ export function Rounds({
   response: ResponseObject;
   trace: Trace | ApiError | undefined;
 }) {
+  const [showsCode, setShowsCode] = useState(false);
   if (trace === undefined) return <Loading what="Loading the trace" />;
   if (trace instanceof ApiError) {
     return (
@@ -27,11 +33,21 @@ export function Rounds({
       </EmptyState>
     );
   }
+  const sent = clientBody(trace);
   return (
     <div class="stack">
-      <p class="muted">
-        Secrets are redacted. {trace.request_id !== null && <code>{trace.request_id}</code>}
-      </p>
+      <div class="row spread muted">
+        <span>
+          Secrets are redacted.{" "}
+          {trace.request_id !== null && <code class="whole-id">{trace.request_id}</code>}
+        </span>
+        {sent !== null && typeof sent === "object" && (
+          <button type="button" onClick={() => setShowsCode(true)}>
+            Copy the request as code
+          </button>
+        )}
+      </div>
+      {showsCode && <CodeDialog body={sent as object} headers={TRACED} onClose={() => setShowsCode(false)} />}
       {trace.rounds.map((round) => (
         <Round key={round.index} round={round} trace={trace} response={response} />
       ))}
@@ -94,8 +110,10 @@ interface SideProps {
 function Side({ title, value, cut = false, headers, marks = {} }: SideProps) {
   return (
     <section class="stack">
-      <h3 class="row spread">
-        <Text text={title} />
+      <h3 class="side-title">
+        <span title={title}>
+          <Text text={title} />
+        </span>
         <CopyButton text={() => (typeof value === "string" ? value : JSON.stringify(value, null, 2))} />
       </h3>
       {cut && <p class="notice">Cut: it was longer than the trace's limit (max_kb).</p>}
@@ -108,7 +126,7 @@ function Side({ title, value, cut = false, headers, marks = {} }: SideProps) {
       {typeof value === "string" ? (
         <Pre text={value} />
       ) : (
-        <JsonTree value={value ?? null} depth={3} marks={marks} />
+        <JsonTree value={value ?? null} depth={SHOWN_LEVELS} marks={marks} />
       )}
     </section>
   );

@@ -132,8 +132,8 @@ function RunTree({ run }: { run: RunDetail }) {
 }
 
 function Turn({ turn, waiting }: { turn: RunTurn; waiting: ReadonlySet<string> }) {
-  const input = turn.usage.input_tokens ?? 0;
-  const output = turn.usage.output_tokens ?? 0;
+  const input = turn.usage.prompt_tokens ?? 0;
+  const output = turn.usage.completion_tokens ?? 0;
   return (
     <li class="turn">
       <div class="row">
@@ -143,7 +143,7 @@ function Turn({ turn, waiting }: { turn: RunTurn; waiting: ReadonlySet<string> }
         )}
         {input + output > 0 && (
           <span class="muted">
-            {count(input)} + {count(output)} tokens
+            {count(input)} in, {count(output)} out
           </span>
         )}
         {turn.response_id === null && <Badge status="in_progress" />}

@@ -1,14 +1,14 @@
 import { useMemo } from "preact/hooks";
 import { EmptyState, Loading } from "../../components/states.tsx";
 import type { ViewProps } from "../../components/view.ts";
-import { type Page, request, send } from "../../lib/api.ts";
+import { type Page, type Query, request, send } from "../../lib/api.ts";
 import { ABSENT, count, duration } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
 import { setQuery } from "../../lib/router.ts";
 import { saveAs } from "../../lib/upload.ts";
 import { Act, Failure, Head, Scrolled, visible } from "../parts.tsx";
 import { Plot } from "./plot.tsx";
-import { plots, totalOf } from "./series.ts";
+import { plots, startOf, totalOf } from "./series.ts";
 import type { Bucket, Plotted } from "./types.ts";
 
 const DAY_SECONDS = 86_400;
@@ -16,30 +16,40 @@ const HOUR_SECONDS = 3600;
 const RANGES = { "1": "1 day", "7": "7 days", "30": "30 days", "90": "90 days" } as const;
 const GROUPS = { model: "model", key_id: "key", upstream: "upstream" } as const;
 
-function usageQuery(days: number, group: string) {
-  return {
-    start: Math.floor(Date.now() / 1000 / HOUR_SECONDS) * HOUR_SECONDS - days * DAY_SECONDS,
-    bucket: days <= 1 ? "hour" : "day",
-    group_by: group,
-  };
+const NO_NAME = "none";
+
+interface Loaded {
+  /** All responses of each hour or day: their percentiles cannot be made from those of groups. */
+  readonly whole: readonly Bucket[];
+  readonly grouped: readonly Bucket[];
+}
+
+async function load(query: Query, group: string, signal: AbortSignal): Promise<Loaded> {
+  const [whole, grouped] = await Promise.all([
+    request<Page<Bucket>>("/v1/usage", { query, signal }),
+    request<Page<Bucket>>("/v1/usage", { query: { ...query, group_by: group }, signal }),
+  ]);
+  return { whole: whole.data, grouped: grouped.data };
 }
 
 export default function UsageView({ query: place }: ViewProps) {
   const days = Number(place.days ?? "7");
-  const group = place.group ?? "model";
-  const query = usageQuery(days, group);
-  const { data, error, reload } = useLoad(
-    (signal) => request<Page<Bucket>>("/v1/usage", { query, signal }),
-    [days, group],
+  const group = (place.group ?? "model") as keyof typeof GROUPS;
+  const stepSeconds = days <= 1 ? HOUR_SECONDS : DAY_SECONDS;
+  const start = startOf(Date.now() / 1000, days, stepSeconds);
+  const query = { start, bucket: days <= 1 ? "hour" : "day" };
+  const { data, error, reload } = useLoad((signal) => load(query, group, signal), [days, group]);
+  const nameOf = (bucket: Bucket) => bucket[group] ?? NO_NAME;
+  const names = [...new Set((data?.grouped ?? []).map(nameOf))];
+  const only = place.only !== undefined && names.includes(place.only) ? place.only : "";
+  const buckets = only === "" ? data?.whole : data?.grouped.filter((each) => nameOf(each) === only);
+  const drawn = useMemo(
+    () => plots(buckets ?? [], { start, end: Date.now() / 1000, stepSeconds }),
+    [data, only],
   );
-  const buckets = data?.data;
-  const drawn = useMemo(() => {
-    const stepSeconds = days <= 1 ? HOUR_SECONDS : DAY_SECONDS;
-    return plots(buckets ?? [], { start: query.start, end: Date.now() / 1000, stepSeconds });
-  }, [buckets]);
   const download = async () => {
     const answer = await send("/v1/usage", {
-      query: { ...query, format: "csv" },
+      query: { ...query, group_by: group, format: "csv" },
       headers: { accept: "text/csv" },
     });
     saveAs("usage.csv", await answer.blob());
@@ -49,6 +59,7 @@ export default function UsageView({ query: place }: ViewProps) {
       <Head title="Usage" about="From the responses that are stored.">
         <Choice label="Time" value={String(days)} choices={RANGES} name="days" />
         <Choice label="By" value={group} choices={GROUPS} name="group" />
+        <Only names={names} value={only} />
         <Act label="Download CSV" onClick={download} />
         <Act label="Refresh" onClick={reload} />
       </Head>
@@ -65,10 +76,30 @@ export default function UsageView({ query: place }: ViewProps) {
           {drawn.map((plotted) => (
             <Figures key={plotted.title} plotted={plotted} hourly={days <= 1} />
           ))}
-          <Groups buckets={buckets} group={group as keyof typeof GROUPS} />
+          <Groups buckets={data?.grouped ?? []} group={group} />
         </>
       )}
     </>
+  );
+}
+
+/** One model, key or upstream alone. */
+function Only({ names, value }: { names: readonly string[]; value: string }) {
+  return (
+    <label class="inline-label">
+      Of
+      <select
+        value={value}
+        onChange={({ currentTarget }) => setQuery({ only: currentTarget.value || undefined })}
+      >
+        <option value="">all</option>
+        {names.map((name) => (
+          <option key={name} value={name}>
+            {visible(name)}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -196,7 +227,7 @@ function GroupRow({ name, buckets }: { name: string | null; buckets: readonly Bu
   );
   return (
     <tr>
-      <td class="wide">{visible(name ?? "none")}</td>
+      <td class="wide">{visible(name ?? NO_NAME)}</td>
       {cell((each) => each.responses)}
       {cell((each) => each.errors)}
       {cell((each) => each.input_tokens)}

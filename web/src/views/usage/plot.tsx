@@ -6,6 +6,7 @@ import type { Plotted } from "./types.ts";
 
 const HEIGHT_PX = 200;
 const AXIS_WIDTH_PX = 64;
+const TIMES_HEIGHT_PX = 32;
 const DAY_SECONDS = 86_400;
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
@@ -18,6 +19,12 @@ function colour(name: string): string {
 /** The day of midnight, and the time of any other moment. */
 function moment(seconds: number): string {
   return (seconds % DAY_SECONDS === 0 ? DAY : HOUR).format(seconds * 1000);
+}
+
+/** Days have no hours between them. */
+function stepsOf({ starts: [first = 0, second = first + DAY_SECONDS] }: Plotted): number[] {
+  const step = second - first;
+  return [1, 2, 3, 4, 6, 7, 12, 14, 24, 28].map((times) => times * step);
 }
 
 function options(plotted: Plotted, width: number, shown: (value: number) => string): uPlot.Options {
@@ -42,7 +49,12 @@ function options(plotted: Plotted, width: number, shown: (value: number) => stri
       })),
     ],
     axes: [
-      { ...axis, values: (_plot, times) => times.map(moment) },
+      {
+        ...axis,
+        size: TIMES_HEIGHT_PX,
+        incrs: stepsOf(plotted),
+        values: (_plot, times) => times.map(moment),
+      },
       { ...axis, size: AXIS_WIDTH_PX, values: (_plot, values) => values.map(shown) },
     ],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, (most ?? 0) * 1.05)] } },

@@ -8,6 +8,12 @@ export interface Range {
   readonly stepSeconds: number;
 }
 
+/** The start of the first of the buckets of these days, of which the one that now is in is the last. */
+export function startOf(now: number, days: number, stepSeconds: number): number {
+  const last = Math.floor(now / stepSeconds) * stepSeconds;
+  return last - (Math.round((days * 86_400) / stepSeconds) - 1) * stepSeconds;
+}
+
 /** Every start of a bucket in a time, so that hours and days without requests are seen. */
 export function startsOf({ start, end, stepSeconds }: Range): number[] {
   const found: number[] = [];

@@ -1,0 +1,174 @@
+"""The list of responses, and what is known of one of them."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.page.browser import Opened
+from tests.page.model_server import ModelServer
+from tests.page.seed import WEATHER
+from tests.page.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+
+TRACED = {"antiphon-trace": "record"}
+
+
+def rows(page: Opened) -> Locator:
+    return page.tab.locator(".responses tbody tr")
+
+
+def traced_call(world: World) -> dict[str, Any]:
+    """A response of two items with a trace."""
+    body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER]}
+    return world.post("/v1/responses", body, **TRACED)
+
+
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_filters_combine_are_in_the_address_and_are_cleared(page: Opened, world: World) -> None:
+    wanted = world.respond("echo", "A needle in the hay.")["id"]
+    world.respond("echo", "Only hay.")
+    world.respond("json", "A needle of another model.")
+    calls = traced_call(world)["id"]
+    page.go("responses")
+    page.tab.get_by_label("Text or id").fill("needle")
+    expect(rows(page)).to_have_count(2)
+    page.tab.get_by_label("Model", exact=True).fill("echo")
+    expect(rows(page)).to_have_count(1)
+    page.tab.get_by_label("Time").select_option("1h")
+    page.tab.get_by_label("Status").select_option("completed")
+    expect(page.tab).to_have_url(re.compile(r"text=needle.*model=echo.*since=1h.*status=completed"))
+    page.tab.reload()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("A needle in the hay.")
+    expect(page.tab.get_by_label("Text or id")).to_have_value("needle")
+    page.tab.get_by_label("Status").select_option("failed")
+    page.tab.get_by_role("link", name="Clear the filters").click()
+    expect(page.tab.get_by_label("Text or id")).to_have_value("")
+    expect(page.tab.get_by_label("Model", exact=True)).to_have_value("")
+    page.tab.get_by_label("Tool", exact=True).fill("get_weather")
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page).get_by_role("link")).to_have_attribute("href", f"#/responses/{calls}")
+    expect(rows(page)).to_contain_text("get_weather")
+    page.tab.get_by_label("Tool", exact=True).fill("")
+    page.tab.get_by_label("Text or id").fill(wanted)
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("A needle in the hay.")
+
+
+@pytest.mark.requirement("PAGE/responses-live")
+def test_a_response_that_runs_is_first_and_ends_without_a_reload(page: Opened, world: World) -> None:
+    running = world.respond("hangs", "I wait.", background=True)["id"]
+    world.respond("echo", "I am newer.")
+    page.go("responses")
+    expect(rows(page).first).to_contain_text("I wait.")
+    expect(rows(page).first).to_contain_text(re.compile("queued|in progress"))
+    world.post(f"/v1/responses/{running}/cancel", {})
+    expect(rows(page).filter(has_text="I wait.")).to_contain_text("cancelled")
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_items_have_their_clock_as_a_waterfall(page: Opened, world: World) -> None:
+    response = traced_call(world)["id"]
+    page.go(f"responses/{response}")
+    spans = page.tab.locator(".waterfall li")
+    expect(spans.first).to_contain_text("store · history")
+    for name in ("connect", "first token", "generation"):
+        expect(spans.filter(has_text=name).first).to_be_visible()
+    page.see("What is the weather?")
+    expect(page.tab.get_by_text("Function call: get_weather").first).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_without_a_trace_the_page_says_that_there_is_none(page: Opened, world: World) -> None:
+    response = world.respond("echo", "Untraced.")["id"]
+    page.go(f"responses/{response}")
+    page.see("none was recorded")
+    for tab, title in (("Upstream", "No trace was recorded"), ("Events", "No events were recorded")):
+        page.tab.get_by_role("tab", name=tab).click()
+        page.see(title)
+        page.see("antiphon-trace: record")
+
+
+@pytest.mark.requirement("PAGE/responses-upstream")
+def test_both_requests_and_both_answers_are_side_by_side(
+    page: Opened, world: World, models: ModelServer
+) -> None:
+    body = {
+        "model": "echo",
+        "input": "Translate me.",
+        "instructions": "Be exact.",
+        "temprature": 1,
+    }
+    response = world.post("/v1/responses", body, **TRACED)
+    assert response["downgrades"]
+    page.go(f"responses/{response['id']}?tab=upstream")
+    sides = page.tab.locator(".split > *")
+    expect(sides).to_have_count(4)
+    expect(sides.nth(0)).to_contain_text("Be exact.")
+    expect(sides.nth(0).locator(".marked")).to_contain_text("temprature")
+    expect(sides.nth(1)).to_contain_text(f"POST {models.url}/chat/completions")
+    expect(sides.nth(1)).to_contain_text("messages")
+    expect(sides.nth(2)).to_contain_text("You said: Translate me.")
+    expect(sides.nth(3)).to_contain_text("chat.completion")
+    page.see("did you mean temperature?")
+    page.button("Copy the request as code").click()
+    expect(page.tab.get_by_role("dialog")).to_contain_text("antiphon-trace: record")
+
+
+@pytest.mark.requirement("PAGE/responses-events")
+def test_every_event_is_a_step(page: Opened, world: World) -> None:
+    response = world.respond("echo", "Step by step.", background=True)["id"]
+    page.go(f"runs/{response}")
+    expect(page.tab.locator(".properties .badge")).to_have_text("completed")
+    events = world.get(f"/v1/responses/{response}/events?limit=1000")["data"]
+    page.go(f"responses/{response}?tab=events")
+    shown = page.tab.locator(".event-row")
+    expect(shown.first).to_contain_text(events[0]["event"]["type"])
+    expect(page.tab.get_by_text(f"1 of {len(events)}")).to_be_visible()
+    page.tab.keyboard.press("j")
+    page.tab.keyboard.press("j")
+    expect(page.tab.get_by_text(f"3 of {len(events)}")).to_be_visible()
+    expect(page.tab.locator(".json")).to_contain_text(f'"{events[2]["event"]["type"]}"')
+    page.tab.keyboard.press("k")
+    expect(page.tab.locator(".event-row[aria-current]")).to_contain_text(events[1]["event"]["type"])
+    page.button("Next").click()
+    expect(page.tab.get_by_text(f"3 of {len(events)}")).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE/responses-errors")
+def test_an_error_is_shown_with_its_cause(page: Opened, world: World) -> None:
+    world.call("POST", "/v1/responses", {"model": "breaks", "input": "Break."})
+    page.go("responses?status=failed&model=breaks")
+    rows(page).first.click()
+    alert = page.tab.get_by_role("alert")
+    expect(alert).to_contain_text("gpu-1")
+    expect(alert.locator("code")).not_to_be_empty()
+
+
+@pytest.mark.requirement("PAGE/views-jump")
+def test_every_kind_of_id_leads_to_its_place(page: Opened, world: World) -> None:
+    conversation = world.post("/v1/conversations", {})["id"]
+    response = world.respond("echo", "In a conversation.", conversation=conversation)
+    run = world.post("/v1/agent/runs", {"title": "Jump here", "instruction": "Write two lines."})["id"]
+    file_id = world.upload("jump.md", b"# Jumped to\n")
+    traced = traced_call(world)["id"]
+    places = {
+        conversation: f"chains/{conversation}",
+        run: f"runs/{run}",
+        file_id: f"files/{file_id}",
+        response["output"][0]["id"]: f"responses/{response['id']}",
+        world.get(f"/v1/responses/{traced}/trace")["request_id"]: f"responses/{traced}",
+    }
+    page.go("usage")
+    for wanted, place in places.items():
+        page.tab.keyboard.press("/")
+        page.tab.get_by_role("dialog", name="Jump to").get_by_label("Id").fill(wanted)
+        page.tab.keyboard.press("Enter")
+        page.tab.wait_for_url(f"**/#/{place}*")
+        if wanted == file_id:
+            expect(page.tab.get_by_role("dialog", name="jump.md")).to_contain_text("# Jumped to")
+            page.tab.keyboard.press("Escape")
+            expect(page.tab.get_by_role("dialog")).to_have_count(0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import APPROVAL_ANSWERED, InvalidRequest
 from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_from_text, item_id, item_to_text, item_type
 from antiphon.protocol.tool_items import McpApprovalRequest, McpApprovalResponse
@@ -53,7 +53,7 @@ def take(tenant: str, request_ids: Sequence[str]) -> Script[None]:
                 f"The approval request '{request_id}' was already answered. Continue the response that has "
                 "answered it."
             )
-            raise InvalidRequest(message, param="input", code="invalid_value")
+            raise InvalidRequest(message, param="input", code=APPROVAL_ANSWERED)
 
 
 def open_ones(tenant: str, limit: int, now: int) -> Script[Sequence[OpenApproval]]:

@@ -290,6 +290,10 @@ class BackendRefused(BackendError):
         return wire
 
 
+APPROVAL_ANSWERED = "approval_already_answered"
+"""The code of an answer to an approval request that another response has answered."""
+
+
 class ResponsesCallFailed(BackendRefused):
     """A call of a Responses server failed."""
 

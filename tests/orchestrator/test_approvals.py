@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import InvalidRequest
-from antiphon.orchestrator.events import AgentEvent, AgentWaiting, ApprovalAnswered, ToolCompleted
+from antiphon.errors import InvalidRequest, ResponsesCallFailed
+from antiphon.orchestrator.events import (
+    AgentEvent,
+    AgentFailed,
+    AgentWaiting,
+    ApprovalAnswered,
+    ToolCompleted,
+    TurnStarted,
+)
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, ApprovalAnswer
 from antiphon.orchestrator.reasoner import execute
 from antiphon.orchestrator.tool import ServerTool
@@ -202,3 +209,24 @@ async def test_a_request_answers_an_mcp_tool() -> None:
     assert (await execute(request, client=client, tools=bank.registry)).text == "Bought."
     [item] = client.bodies[-1]["input"]
     assert (item["type"], item["approve"]) == ("mcp_approval_response", True)
+
+
+class AnsweredClient(ScriptedClient):
+    """Its server has taken the approval already."""
+
+    async def create(self, body: JsonObject) -> bytes:
+        if any(item.get("approve") for item in body["input"]):
+            raise ResponsesCallFailed("already answered", status=400, code="approval_already_answered")
+        return await super().create(body)
+
+
+async def test_a_run_that_was_cut_off_after_an_approval_does_not_repeat_the_call() -> None:
+    client, log = AnsweredClient({"output": [MCP_REQUEST]}, answers("I will check.")), Log()
+    await log.perform(client, Bank())
+    log.answer(yes("mcpr_1"))
+    assert "already answered" in ((await log.perform(client, Bank())).error_message or "")
+    log.events = [event for event in log.events if not isinstance(event, AgentFailed)]
+    assert isinstance(log.events[-1], TurnStarted), "the run was cut off within the turn"
+    assert (await log.perform(client, Bank())).text == "I will check."
+    [item] = client.bodies[-1]["input"]
+    assert (item["approve"], "its outcome is unknown" in item["reason"]) == (False, True)

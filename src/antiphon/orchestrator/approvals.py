@@ -10,6 +10,8 @@ from antiphon.tools.call_record import CallKey
 from antiphon.tools.call_runner import Approval, CallRunner
 from antiphon.tools.declaration import ToolCall
 
+UNKNOWN = "The server was interrupted after the approval: the call may have run, its outcome is unknown."
+
 
 def as_tool_call(call: AgentToolCall) -> ToolCall:
     return ToolCall(call.call_id, call.name, call.arguments_json or "")
@@ -52,6 +54,13 @@ def approval_items(
             }
             items.append({**item, "reason": decision.reason} if decision.reason else item)
     return items
+
+
+def outcome_unknown(item: JsonObject) -> JsonObject:
+    """The answer to a request that was answered before: the model is told what is known of the call."""
+    if item.get("type") != "mcp_approval_response":
+        return item
+    return {**item, "approve": False, "reason": UNKNOWN}
 
 
 def check_answers(request: AgentExecuteRequest, previous: Previous, runner: CallRunner) -> None:

@@ -7,7 +7,8 @@ from typing import cast
 
 import msgspec
 
-from antiphon.errors import ResponsesCallFailed
+from antiphon.errors import APPROVAL_ANSWERED, ResponsesCallFailed
+from antiphon.orchestrator.approvals import outcome_unknown
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import MODE_KEY
 from antiphon.orchestrator.events import (
@@ -59,14 +60,24 @@ class Asker:
         body["metadata"] = {MODE_KEY: self.plan.mode.key}
         if self.max_output_tokens is not None:
             body["max_output_tokens"] = self.max_output_tokens
-        if state.asked < turn:
+        resumed = state.asked >= turn
+        if not resumed:
             await self.log.add(TurnStarted(sequence_number=self.log.number, turn=turn))
-        # The events of a stream show the calls of hosted tools while they work.
-        streams = self.plan.request.streaming or (self.plan.has_hosted_tools and self.log.emits)
-        raw = await (self._streamed(body, turn) if streams else self.client.create(body))
+        try:
+            raw = await self._send(body, turn)
+        except ResponsesCallFailed as failure:
+            if not resumed or failure.code != APPROVAL_ANSWERED:
+                raise
+            # The turn was cut off after its answers had been taken: an approved call may have run.
+            raw = await self._send({**body, "input": list(map(outcome_unknown, body["input"]))}, turn)
         answer = map_response(raw, self.plan.request, self.plan.context)
         await self.log.add(TurnCompleted(sequence_number=self.log.number, turn=turn, response=answer))
         return answer
+
+    async def _send(self, body: JsonObject, turn: int) -> bytes | JsonObject:
+        # The events of a stream show the calls of hosted tools while they work.
+        streams = self.plan.request.streaming or (self.plan.has_hosted_tools and self.log.emits)
+        return await (self._streamed(body, turn) if streams else self.client.create(body))
 
     def _opening(self) -> JsonObject:
         """The body of the first turn. Tool results are sent as items, not as text."""

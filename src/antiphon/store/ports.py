@@ -69,6 +69,11 @@ class ResponseStore(Protocol):
         """Approval requests of responses that nobody has answered and nothing continues, newest first."""
         ...
 
+    async def take_approvals(self, tenant: str, request_ids: Sequence[str]) -> None:
+        """Record that these requests are answered, before their calls run. Raises `InvalidRequest` if one of
+        them was answered before, also on another branch."""
+        ...
+
     async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:
         """The input of a response: the history before it and its own input."""
         ...

@@ -139,6 +139,10 @@ class SqlResponses(_SqlPort):
         """Approval requests that wait."""
         return await self._db.read(approvals.open_ones(tenant, limit, self._now()))
 
+    async def take_approvals(self, tenant: str, request_ids: Sequence[str]) -> None:
+        """Record answers before their calls run."""
+        await self._db.write(approvals.take(tenant, request_ids))
+
     async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item."""
         return await self._db.read(responses.item(tenant, item_id, self._now()))

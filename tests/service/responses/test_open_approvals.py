@@ -1,12 +1,15 @@
 """Approval requests of MCP tools that wait for a person: listed until they are answered or passed over."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.errors import InvalidRequest
 from antiphon.isolated.pool import IsolatedPool
+from antiphon.protocol.tool_items import McpCall
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.mcp.tool import McpServed
 from antiphon.service.responses.create import Creator
@@ -73,3 +76,25 @@ async def test_a_response_that_is_not_stored_waits_for_nobody(make: Make) -> Non
     creator = make(BOTH)
     await create(creator, ASKING, store=False)
     assert await waiting(creator) == []
+
+
+@pytest.mark.requirement("HOSTED/mcp-approval-errors")
+async def test_an_approval_is_given_once_though_a_client_sends_it_on_two_branches(make: Make) -> None:
+    creator = make(BOTH, ANSWER)
+    asked = await create(creator, ASKING)
+    again = {"previous_response_id": asked.id, "input": [approval(asked, -2)]}
+    done = await create(creator, ASKING, **again)
+    assert isinstance(done.output[0], McpCall)
+    with pytest.raises(InvalidRequest, match="was already answered"):
+        await create(creator, ASKING, **again)
+
+
+@pytest.mark.requirement("HOSTED/mcp-approval-errors")
+async def test_two_equal_approvals_at_once_run_one_call(make: Make) -> None:
+    creator = make(BOTH, ANSWER, ANSWER)
+    asked = await create(creator, ASKING)
+    again = {"previous_response_id": asked.id, "input": [approval(asked, -2)]}
+    outcomes = await asyncio.gather(
+        create(creator, ASKING, **again), create(creator, ASKING, **again), return_exceptions=True
+    )
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["InvalidRequest", "Response"]

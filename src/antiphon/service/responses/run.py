@@ -396,6 +396,9 @@ class ResponseRun:
         context = answer.context
         if context.approved:
             await self._check(plan, context)
+            if self._earlier is None:  # the answers of a background response are taken when it is submitted
+                taken = [call.approval_request_id or "" for call in context.approved]
+                await self._parts.contexts.stores.responses.take_approvals(self._tenant, taken)
         yield answer.begin()
         if answer.is_settled():
             self._plan = None

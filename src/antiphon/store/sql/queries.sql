@@ -142,7 +142,16 @@ INSERT INTO approvals (tenant, id, response, created_at, type, body) VALUES ($1,
 ON CONFLICT DO NOTHING;
 
 -- name: answer_approval
-DELETE FROM approvals WHERE tenant = $1 AND id = $2;
+-- The row stays, so that another answer is refused: the type is that of the answer.
+UPDATE approvals SET type = 'mcp_approval_response'
+WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request';
+
+-- name: take_approval
+UPDATE approvals SET type = 'mcp_approval_response'
+WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request' RETURNING id;
+
+-- name: approval
+SELECT id FROM approvals WHERE tenant = $1 AND id = $2;
 
 -- name: delete_approvals
 DELETE FROM approvals WHERE tenant = $1 AND response = $2;
@@ -152,7 +161,7 @@ DELETE FROM approvals WHERE tenant = $1 AND response = $2;
 SELECT a.id, a.response, a.created_at, a.type, a.body
 FROM (
     SELECT id, response, created_at, type, body FROM approvals
-    WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $4
+    WHERE tenant = $1 AND type = 'mcp_approval_request' ORDER BY created_at DESC, id DESC LIMIT $4
 ) a JOIN responses r ON r.tenant = $1 AND r.id = a.response
 WHERE (r.expires_at IS NULL OR r.expires_at > $2)
     AND NOT EXISTS (

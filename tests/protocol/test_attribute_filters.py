@@ -22,7 +22,7 @@ def compare(kind: str, key: str, value: Any) -> dict[str, Any]:
     return {"type": kind, "key": key, "value": value}
 
 
-@pytest.mark.requirement("VECTOR-STORES/search-filters")
+@pytest.mark.requirement("VECTOR-STORES/search-filters", "VECTOR-STORES/search-missing-attribute")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -170,6 +170,7 @@ async def test_files_of_batches_expire_after_30_days(server: ServerUnderTest) ->
     assert (await created(server, purpose="batch"))["expires_at"] == NOW + 30 * 24 * 3600
 
 
+@pytest.mark.requirement("FILES/files-names")
 @pytest.mark.parametrize(
     ("filename", "stored"),
     [
@@ -306,6 +307,7 @@ async def test_a_file_that_is_too_large_is_a_413(make_creator: MakeCreator) -> N
         assert await server.services.store.files.due_objects(10) == []
 
 
+@pytest.mark.requirement("FILES/files-quotas")
 async def test_the_quota_of_a_tenant_is_a_400(make_creator: MakeCreator) -> None:
     async with limited(make_creator, quota=FileQuota(2, 100)) as server:
         await created(server, b"x" * 60)

@@ -222,7 +222,7 @@ async def are_there(server: ServerUnderTest, ids: Ids, headers: httpx2.Headers) 
     )
 
 
-@pytest.mark.requirement("VECTOR-STORES/store-tenants")
+@pytest.mark.requirement("VECTOR-STORES/store-tenants", "FILES/files-tenants")
 @pytest.mark.parametrize("case", CASES, ids=spelled)
 async def test_the_foreign_is_answered_like_the_unknown(make_creator: MakeCreator, case: Case) -> None:
     async with open_server(with_file_search(make_creator)) as server:

@@ -94,6 +94,7 @@ async def test_the_parts_are_joined_in_the_given_order(server: ServerUnderTest) 
     assert await server.services.store.files.due_objects(10) == []  # the parts are deleted
 
 
+@pytest.mark.requirement("FILES/uploads-repeatable")
 async def test_completing_again_gives_the_same_file(server: ServerUnderTest) -> None:
     """A client whose connection broke sends its request again."""
     upload = await begin(server)

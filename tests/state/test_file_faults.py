@@ -73,6 +73,7 @@ def listed(served: Served) -> list[str]:
     return [file["id"] for file in httpx2.get(f"{served.base_url}/files").json()["data"]]
 
 
+@pytest.mark.requirement("FILES/files-interrupted")
 def test_a_client_that_goes_away_leaves_nothing(served: Served, tmp_path: Path) -> None:
     client = begin_upload(served, 5 * MEGABYTE)
     wait_for(lambda: len(stored(tmp_path)) == 1)
@@ -106,6 +107,7 @@ def test_a_killed_server_leaves_what_upkeep_finds(served: Served, tmp_path: Path
         assert content.content == b"complete"
 
 
+@pytest.mark.requirement("FILES/files-disk-full")
 def test_a_full_disk_is_a_507_and_nothing_is_half_stored(served: Served, tmp_path: Path) -> None:
     """The limit of the process for the size of files stands for the disk: writes fail at the same places."""
     kept = upload(served, os.urandom(MEGABYTE)).json()
@@ -121,6 +123,7 @@ def test_a_full_disk_is_a_507_and_nothing_is_half_stored(served: Served, tmp_pat
     assert upload(served, os.urandom(20 * MEGABYTE)).status_code == 200
 
 
+@pytest.mark.requirement("FILES/files-memory")
 def test_a_large_upload_costs_little_memory_and_others_are_served(served: Served) -> None:
     upload(served, b"warm")
     before = served.memory_mb()

@@ -45,6 +45,7 @@ async def test_a_file_is_stored_and_found(store: Stores) -> None:
     assert await store.files.due_objects(10) == []
 
 
+@pytest.mark.requirement("FILES/files-equal-content")
 async def test_equal_content_is_stored_once_for_a_tenant(store: Stores, count_rows: CountRows) -> None:
     await add(store, "t", a_file(1, "same"))
     assert await add(store, "t", a_file(2, "same")) == ["key2"]
@@ -260,6 +261,7 @@ async def test_a_cancelled_upload_frees_its_parts(store: Stores) -> None:
     await add(store, "t", a_file(1), quota)
 
 
+@pytest.mark.requirement("FILES/uploads-expiry")
 async def test_an_upload_expires(store: Stores, clock: Clock, count_rows: CountRows) -> None:
     quota = FileQuota(10, 10)
     await store.files.add_upload("t", an_upload())

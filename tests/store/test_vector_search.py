@@ -44,6 +44,7 @@ from tests.store.vector_values import (
 pytest.importorskip("numpy", reason="antiphon[retrieval] is missing")
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-databases")
 @pytest.mark.parametrize("seed", range(3))
 async def test_candidates_are_the_best_by_both_definitions(store: Stores, seed: int) -> None:
     """The same definition on every database, so their results agree."""

@@ -141,6 +141,7 @@ def test_a_store_of_a_model_that_is_not_served_takes_no_files(
     assert "has no files" in run("files", "list").stdout
 
 
+@pytest.mark.requirement("VECTOR-STORES/command-continues")
 @pytest.mark.slow
 def test_the_same_command_continues_after_an_interruption(
     run: Run, model: EmbeddingModel, docs: Path

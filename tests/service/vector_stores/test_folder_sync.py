@@ -58,6 +58,7 @@ async def file_count(world: World) -> int:
     return len((await world.files.list(world.caller, FilePage()))[0])
 
 
+@pytest.mark.requirement("VECTOR-STORES/folder-in-step")
 async def test_files_are_added_changed_and_removed(
     world: World, sync: FolderSync, retriever: StoreRetriever, docs: Path
 ) -> None:

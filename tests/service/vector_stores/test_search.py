@@ -37,6 +37,7 @@ async def test_a_threshold_and_a_limit(world: World) -> None:
     assert await world.search(store.id, "owl", score_threshold=1.0) == []
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-several-queries")
 async def test_several_queries_are_one_call_and_each_chunk_has_its_best_score(world: World) -> None:
     store = await world.new_store(*ANIMALS)
     alone = {passage.text: passage.score for passage in await world.search(store.id, "owl hunts")}
@@ -75,6 +76,7 @@ async def test_filters_are_applied_before_the_ranking(world: World) -> None:
     assert await world.search(store.id, "owls", filter=wanted) == []
 
 
+@pytest.mark.requirement("VECTOR-STORES/search-neighbours")
 async def test_neighbours_are_joined_without_what_they_repeat(world: World) -> None:
     text = "\n\n".join(f"Part {number}: the owl " + f"filler{number} " * 40 for number in range(4))
     store = await world.new_store()
@@ -157,7 +159,7 @@ def test_a_rewritten_query_has_the_words_that_carry_its_meaning() -> None:
     assert passage_query(parse_search(b'{"query": "What is it?"}')).queries == ("What is it?",)
 
 
-@pytest.mark.requirement("VECTOR-STORES/store-expiry")
+@pytest.mark.requirement("VECTOR-STORES/store-expiry", "VECTOR-STORES/search-expired")
 async def test_a_store_that_expires_between_two_searches(opened: Opened, clock: Clock) -> None:
     clock.now = time.time()
     stores = sql_stores(opened.database, LocalSignals(), clock)

@@ -9,6 +9,14 @@ from tests.page.world import World, run_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
 
+MANY_WORDS = 6000
+_COUNT_CHANGES = """
+window.__changes = 0;
+new MutationObserver((records) => {
+  window.__changes += records.filter(({type}) => type === 'characterData').length;
+}).observe(document, {subtree: true, characterData: true});
+"""
+
 
 @pytest.mark.requirement("PAGE/views-empty")
 def test_an_empty_list_says_what_to_do_next(page: Opened) -> None:
@@ -58,6 +66,22 @@ def test_text_arrives_while_it_is_written(page: Opened, world: World, models: Mo
     expect(page.tab.locator(".properties .badge")).to_have_text("completed")
     words = text.inner_text().split()
     assert words == [f"word{number}" for number in range(WORDS)]
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
+def test_catching_up_on_a_long_stream_draws_frames_and_not_events(
+    page: Opened, world: World, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "words", MANY_WORDS)
+    monkeypatch.setattr(models, "word_seconds", 0.001)
+    response = world.respond("steady", "Count.", background=True)["id"]
+    page.tab.context.add_init_script(_COUNT_CHANGES)
+    while len(world.get(f"/v1/responses/{response}/events?limit=1000")["data"]) < 1000:
+        page.tab.wait_for_timeout(100)
+    page.go(f"runs/{response}")
+    expect(page.tab.locator(".turn .long-text")).to_contain_text("word1000 ")
+    expect(page.tab.locator(".properties .badge")).to_have_text("completed")
+    assert page.tab.evaluate("window.__changes") < MANY_WORDS / 4
 
 
 @pytest.mark.requirement("PAGE/runs-follow")

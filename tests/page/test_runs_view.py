@@ -1,7 +1,7 @@
 """Runs: what goes on without a connection."""
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.page.browser import Opened, new_context, open_tab
 from tests.page.model_server import WORDS, ModelServer
@@ -39,8 +39,30 @@ def test_a_run_is_a_tree_of_turns_and_calls(page: Opened, world: World) -> None:
     calls.first.click()
     page.see('"text": "one"')
     page.see("I was told")
+    page.button("Delete").click()
+    page.tab.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.go("runs")
     page.see("Take notes")
+
+
+def _cut_off_deletions(route: Route) -> None:
+    if route.request.method == "DELETE":
+        route.abort()
+    else:
+        route.continue_()
+
+
+@pytest.mark.requirement("PAGE/views-errors")
+def test_an_action_that_fails_says_why(page: Opened, world: World) -> None:
+    store = world.post("/v1/vector_stores", {"name": "gone"})["id"]
+    file_id = world.upload("gone.md", b"# Gone")
+    world.post(f"/v1/vector_stores/{store}/files", {"file_id": file_id})
+    page.go(f"stores/{store}")
+    remove = page.button("Remove gone.md")
+    expect(remove).to_be_visible()
+    page.tab.route("**/files/*", _cut_off_deletions)
+    remove.click()
+    expect(page.tab.get_by_role("alert")).to_contain_text("The server cannot be reached")
 
 
 @pytest.mark.requirement("PAGE/runs-follow")

@@ -80,7 +80,6 @@ def test_a_vector_store_is_made_and_deleted_by_keyboard(page: Opened) -> None:
     page.go("stores")
     page.button("New store").focus()
     page.tab.keyboard.press("Enter")
-    page.tab.get_by_label("Name").focus()
     page.tab.keyboard.type("by keyboard")
     page.tab.keyboard.press("Enter")
     expect(page.tab.get_by_role("heading", name="by keyboard")).to_be_visible()

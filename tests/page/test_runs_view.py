@@ -1,13 +1,21 @@
 """Runs: what goes on without a connection."""
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.page.browser import Opened, new_context, open_tab
 from tests.page.model_server import WORDS, ModelServer
 from tests.page.world import World, run_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+
+MANY_WORDS = 6000
+_COUNT_CHANGES = """
+window.__changes = 0;
+new MutationObserver((records) => {
+  window.__changes += records.filter(({type}) => type === 'characterData').length;
+}).observe(document, {subtree: true, characterData: true});
+"""
 
 
 @pytest.mark.requirement("PAGE/views-empty")
@@ -31,8 +39,30 @@ def test_a_run_is_a_tree_of_turns_and_calls(page: Opened, world: World) -> None:
     calls.first.click()
     page.see('"text": "one"')
     page.see("I was told")
+    page.button("Delete").click()
+    page.tab.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.go("runs")
     page.see("Take notes")
+
+
+def _cut_off_deletions(route: Route) -> None:
+    if route.request.method == "DELETE":
+        route.abort()
+    else:
+        route.continue_()
+
+
+@pytest.mark.requirement("PAGE/views-errors")
+def test_an_action_that_fails_says_why(page: Opened, world: World) -> None:
+    store = world.post("/v1/vector_stores", {"name": "gone"})["id"]
+    file_id = world.upload("gone.md", b"# Gone")
+    world.post(f"/v1/vector_stores/{store}/files", {"file_id": file_id})
+    page.go(f"stores/{store}")
+    remove = page.button("Remove gone.md")
+    expect(remove).to_be_visible()
+    page.tab.route("**/files/*", _cut_off_deletions)
+    remove.click()
+    expect(page.tab.get_by_role("alert")).to_contain_text("The server cannot be reached")
 
 
 @pytest.mark.requirement("PAGE/runs-follow")
@@ -58,6 +88,22 @@ def test_text_arrives_while_it_is_written(page: Opened, world: World, models: Mo
     expect(page.tab.locator(".properties .badge")).to_have_text("completed")
     words = text.inner_text().split()
     assert words == [f"word{number}" for number in range(WORDS)]
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
+def test_catching_up_on_a_long_stream_draws_frames_and_not_events(
+    page: Opened, world: World, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "words", MANY_WORDS)
+    monkeypatch.setattr(models, "word_seconds", 0.001)
+    response = world.respond("steady", "Count.", background=True)["id"]
+    page.tab.context.add_init_script(_COUNT_CHANGES)
+    while len(world.get(f"/v1/responses/{response}/events?limit=1000")["data"]) < 1000:
+        page.tab.wait_for_timeout(100)
+    page.go(f"runs/{response}")
+    expect(page.tab.locator(".turn .long-text")).to_contain_text("word1000 ")
+    expect(page.tab.locator(".properties .badge")).to_have_text("completed")
+    assert page.tab.evaluate("window.__changes") < MANY_WORDS / 4
 
 
 @pytest.mark.requirement("PAGE/runs-follow")

@@ -15,6 +15,7 @@ from antiphon.server.app import App
 from antiphon.server.memory import memory_client
 from antiphon.service.responses.record import TracePolicy
 from antiphon.service.routing.router import Route, Router
+from antiphon.store.base import EVENT_PAGE_BYTES
 from tests.backends.contract.rigs import BackendName, Rigs, Scenario
 from tests.server.conftest import never_opened, options, services_of
 from tests.server.stateful import open_server
@@ -136,6 +137,26 @@ async def test_a_trace_has_the_events_of_the_client_with_their_times(serve: Any,
     assert {span["name"] for span in trace["clock"]} >= {"store", "connect", "first_token", "generation"}
     assert (trace["clock"][0]["name"], trace["clock"][0]["start_ms"]) == ("store", 0)
     assert all(span["start_ms"] <= span["end_ms"] for span in trace["clock"])
+
+
+@pytest.mark.parametrize("page_bytes", [EVENT_PAGE_BYTES, 1])
+async def test_a_log_of_many_rows_is_listed_to_its_end(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, page_bytes: int
+) -> None:
+    for module in ("base", "runs"):
+        monkeypatch.setattr(f"antiphon.store.{module}.EVENT_PAGE_ROWS", 1)
+    monkeypatch.setattr("antiphon.service.inspection.EVENT_PAGE_BYTES", page_bytes)
+    async with serve("chat_completions") as server:
+        response_id = await server.create(background=True)
+        await _when_ended(server, response_id)
+        seen: list[JsonObject] = []
+        page: JsonObject = {"has_more": True}
+        while page["has_more"]:
+            after = f"&after={seen[-1]['sequence_number']}" if seen else ""
+            page = (await server.get(f"/v1/responses/{response_id}/events?limit=1000{after}")).json()
+            seen += page["data"]
+    assert [each["sequence_number"] for each in seen] == list(range(len(seen)))
+    assert seen[-1]["event"]["type"] == "response.completed"
 
 
 async def _when_ended(server: Traced, response_id: str) -> JsonObject:

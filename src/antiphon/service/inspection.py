@@ -11,7 +11,7 @@ from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.sse import SseReader
 from antiphon.service.responses.trace import JsonObject, open_trace
-from antiphon.store.base import Events
+from antiphon.store.base import EVENT_PAGE_BYTES, Events, is_full_page
 from antiphon.store.ports import Stores
 from antiphon.store.summaries import Found
 from antiphon.turn.sealing import SealKey
@@ -52,10 +52,10 @@ class Inspection:
 
     async def events(self, caller: Caller, response_id: str, after: int, limit: int) -> EventPage:
         """The events of a response with numbers above `after`: those of its log, or else of its trace."""
-        rows, _ = await self.stores.background.events(caller.tenant, response_id, after)
-        if rows:
-            found = _from_log(rows, after, limit + 1)
-        elif (traced := await self._traced_events(caller, response_id)) is not None:
+        logged = await self._logged_events(caller, response_id, after, limit)
+        if logged.events:
+            return logged
+        if (traced := await self._traced_events(caller, response_id)) is not None:
             found = [event for event in traced if event.sequence_number > after]
         elif after >= 0 and (await self.stores.background.events(caller.tenant, response_id, -1))[0]:
             found = []
@@ -66,6 +66,19 @@ class Inspection:
                 code="events_not_recorded",
             )
         return EventPage(found[:limit], len(found) > limit)
+
+    async def _logged_events(self, caller: Caller, response_id: str, after: int, limit: int) -> EventPage:
+        """Those of the log: as many as are wanted, or as one page of the log holds in memory."""
+        found: list[ShownEvent] = []
+        read = 0
+        while len(found) <= limit and read < EVENT_PAGE_BYTES:
+            rows, _ = await self.stores.background.events(caller.tenant, response_id, after)
+            found += _from_log(rows, after, limit + 1 - len(found))
+            if not is_full_page(rows):
+                return EventPage(found[:limit], len(found) > limit)
+            read += sum(len(row.data) for row in rows)
+            after = rows[-1].first + rows[-1].count - 1
+        return EventPage(found[:limit], has_more=True)
 
     async def _traced_events(self, caller: Caller, response_id: str) -> list[ShownEvent] | None:
         try:

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 export interface DialogProps {
   readonly title: string;
@@ -13,7 +13,8 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, drawer = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => {
+  // Before the next key is pressed: whoever types at once types into the dialog.
+  useLayoutEffect(() => {
     element.current?.showModal();
     // The browser would focus the button that closes.
     element.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();

@@ -54,38 +54,45 @@ interface Action {
   readonly name?: string;
 }
 
-/** A button. If it cannot be used it stays reachable and says why. */
+/** A button. If it cannot be used it stays reachable and says why; if its action fails it says that. */
 export function Act({ label, onClick, scope, off, kind = "plain", name }: Action) {
   const id = useId();
   const busy = useSignal(false);
+  const failure = useSignal<unknown>(undefined);
   const reason = (scope === undefined ? undefined : whyNot(scope)) ?? off;
   const click = async () => {
     if (reason !== undefined || busy.value) return;
     busy.value = true;
+    failure.value = undefined;
     try {
       await onClick();
+    } catch (cause) {
+      failure.value = cause;
     } finally {
       busy.value = false;
     }
   };
   return (
-    <button
-      type="button"
-      class={`action ${kind}`}
-      aria-disabled={reason !== undefined || busy.value}
-      aria-describedby={reason === undefined ? undefined : id}
-      aria-label={name}
-      title={reason}
-      onClick={click}
-    >
-      {label}
-      {reason !== undefined && (
-        <span id={id} class="visually-hidden">
-          {" "}
-          ({reason})
-        </span>
-      )}
-    </button>
+    <>
+      <button
+        type="button"
+        class={`action ${kind}`}
+        aria-disabled={reason !== undefined || busy.value}
+        aria-describedby={reason === undefined ? undefined : id}
+        aria-label={name}
+        title={reason}
+        onClick={click}
+      >
+        {label}
+        {reason !== undefined && (
+          <span id={id} class="visually-hidden">
+            {" "}
+            ({reason})
+          </span>
+        )}
+      </button>
+      <Failure error={failure.value} />
+    </>
   );
 }
 

@@ -84,7 +84,7 @@ function TurnView({
   );
 }
 
-function TurnFacts({ turn: { live, ended } }: { turn: Turn }) {
+function TurnFacts({ turn: { live, ended, error } }: { turn: Turn }) {
   const { response } = live;
   const usage = response?.usage;
   return (
@@ -104,7 +104,7 @@ function TurnFacts({ turn: { live, ended } }: { turn: Turn }) {
       {ended && response?.incomplete_details != null && (
         <span class="badge warn">incomplete: {response.incomplete_details.reason}</span>
       )}
-      {ended && <span class="visually-hidden">The answer is complete.</span>}
+      {ended && error === undefined && <span class="visually-hidden">The answer is complete.</span>}
     </p>
   );
 }

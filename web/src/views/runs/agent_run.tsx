@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { Confirm } from "../../components/dialog.tsx";
 import { request } from "../../lib/api.ts";
 import { follow } from "../../lib/follow.ts";
 import { count, duration, prettyJson } from "../../lib/format.ts";
@@ -17,6 +18,7 @@ const RELOAD_MS = 100;
 
 export function AgentRunView({ id }: { id: string }) {
   const connected = useSignal(true);
+  const asking = useSignal(false);
   const path = `/v1/agent/runs/${encodeURIComponent(id)}`;
   const broken = useSignal<unknown>(undefined);
   const {
@@ -47,15 +49,40 @@ export function AgentRunView({ id }: { id: string }) {
     };
   }, [live]);
   const remove = async () => {
-    await request(path, { method: "DELETE" });
-    go(["runs"]);
+    try {
+      await request(path, { method: "DELETE" });
+      go(["runs"]);
+    } catch (cause) {
+      broken.value = cause;
+    }
   };
   return (
     <>
       <Head title={run === undefined ? "Run" : visible(run.title)}>
         {live && <Cancel path={path} id={id} reload={reload} />}
-        <Act label="Delete" kind="danger" scope="delete" onClick={remove} />
+        {run !== undefined && (
+          <Act
+            label="Delete"
+            kind="danger"
+            scope="delete"
+            onClick={() => {
+              asking.value = true;
+            }}
+          />
+        )}
       </Head>
+      {asking.value && (
+        <Confirm
+          title="Delete this run?"
+          action="Delete"
+          onConfirm={remove}
+          onClose={() => {
+            asking.value = false;
+          }}
+        >
+          {live ? "It is cancelled first. " : ""}This cannot be undone.
+        </Confirm>
+      )}
       <Failure error={error ?? broken.value} retry={reload} />
       {!connected.value && <p role="status">The connection broke. The run goes on; connecting again …</p>}
       {run !== undefined && (

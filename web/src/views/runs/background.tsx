@@ -12,11 +12,32 @@ import type { OutputItem, ResponseObject } from "./types.ts";
 /** The text of each item that is written now, by its id. */
 type Texts = Readonly<Record<string, string>>;
 
-/** Adds a delta. Other events change the list of items, which is loaded again. */
-function added(texts: Texts, event: Followed): Texts | undefined {
-  const { item_id: id, delta } = event;
-  if (typeof id !== "string" || typeof delta !== "string") return undefined;
-  return { ...texts, [id]: (texts[id] ?? "") + delta };
+/** Collects deltas until the next frame: a stream that is caught up on has thousands of them at once. */
+class Growth {
+  readonly #show: (grown: Texts) => void;
+  readonly #texts = new Map<string, string>();
+  #frame = 0;
+
+  constructor(show: (grown: Texts) => void) {
+    this.#show = show;
+  }
+
+  /** False for an event that is no delta of an item. */
+  add({ item_id: id, delta }: Followed): boolean {
+    if (typeof id !== "string" || typeof delta !== "string") return false;
+    this.#texts.set(id, (this.#texts.get(id) ?? "") + delta);
+    if (this.#frame === 0) {
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#show(Object.fromEntries(this.#texts));
+      });
+    }
+    return true;
+  }
+
+  stop(): void {
+    cancelAnimationFrame(this.#frame);
+  }
 }
 
 export function BackgroundResponse({ id }: { id: string }) {
@@ -30,10 +51,11 @@ export function BackgroundResponse({ id }: { id: string }) {
   useEffect(() => {
     if (!live) return undefined;
     const abort = new AbortController();
+    const growth = new Growth((grown) => {
+      texts.value = grown;
+    });
     const onEvent = (event: Followed) => {
-      const grown = added(texts.value, event);
-      if (grown !== undefined) texts.value = grown;
-      else if (event.type === "response.output_item.added")
+      if (!growth.add(event) && event.type === "response.output_item.added")
         items.value = [...items.value, event.item as OutputItem];
     };
     follow({ path, signal: abort.signal, onEvent, onConnection: (is) => (connected.value = is) })
@@ -41,7 +63,10 @@ export function BackgroundResponse({ id }: { id: string }) {
       .catch((cause) => {
         if (!abort.signal.aborted) broken.value = cause;
       });
-    return () => abort.abort();
+    return () => {
+      abort.abort();
+      growth.stop();
+    };
   }, [live]);
   const output = live ? items.value : (shown?.output ?? []);
   return (

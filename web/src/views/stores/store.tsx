@@ -58,14 +58,16 @@ export function StoreView({ id }: { id: string }) {
           data === undefined ? "Vector store" : visible(data.store.name ?? "Vector store without a name")
         }
       >
-        <Act
-          label="Delete store"
-          kind="danger"
-          scope="delete"
-          onClick={() => {
-            asking.value = true;
-          }}
-        />
+        {data !== undefined && (
+          <Act
+            label="Delete store"
+            kind="danger"
+            scope="delete"
+            onClick={() => {
+              asking.value = true;
+            }}
+          />
+        )}
       </Head>
       <Failure error={error ?? problem.value} retry={reload} />
       {data === undefined && error === undefined && <Loading />}

@@ -162,15 +162,20 @@ class HostileClient:
         finally:
             connection.close()
 
-    def head(self, target: str, *headers: str, key: str | None = None) -> bytes:
+    def head(
+        self, target: str, *headers: str, key: str | None = None, media: str = "application/json"
+    ) -> bytes:
         """The head of a request with a key."""
         lines = (target + " HTTP/1.1", "host: localhost", f"authorization: Bearer {key or self.key}")
-        return "\r\n".join((*lines, "content-type: application/json", *headers, "", "")).encode()
+        return "\r\n".join((*lines, f"content-type: {media}", *headers, "", "")).encode()
 
-    async def post(self, path: str, body: JsonObject | bytes, *, key: str | None = None) -> Answer:
+    async def post(
+        self, path: str, body: JsonObject | bytes, *, key: str | None = None, media: str = "application/json"
+    ) -> Answer:
         """Post a body and read the answer."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = self.head(f"POST {path}", f"content-length: {len(content)}", "connection: close", key=key)
+        length = f"content-length: {len(content)}"
+        head = self.head(f"POST {path}", length, "connection: close", key=key, media=media)
         async with self.connect() as connection:
             with suppress(OSError):  # refused before the body was read: the answer says why
                 await connection.send(head + content)

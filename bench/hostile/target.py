@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,7 +116,10 @@ class Target:
         """Start it again, with a store that holds nothing but the keys: unfinished work would be resumed."""
         self.stop()
         for path in self._folder.glob("responses.db*"):
-            path.unlink()
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         self._store.write_bytes(self._new_store)
         self._killed = False
         self._process = self._start()

@@ -49,7 +49,7 @@ async def test_requests_on_every_route_cause_no_internal_error() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("fuzz")
 async def test_requests_over_http_cause_no_internal_error(tmp_path: Path) -> None:
-    environment = {"ANTIPHON_AGENT__MODEL": "m", "ANTIPHON_SERVER__API_KEYS": OPERATOR_KEY}
+    environment = {"ANTIPHON_AGENT__MODEL": "m", "ANTIPHON_SERVER__API_KEYS": f'["{OPERATOR_KEY}"]'}
     with (
         run_upstream() as upstream,
         run_server(tmp_path, "--upstream", upstream.url, environment=environment) as served,

@@ -59,7 +59,7 @@ async def serving(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await world.endpoint.serve(
-                scope, receive, send, SocketClient(lambda: Caller.of("tenant"), OPENAI, "req_1")
+                scope, receive, send, SocketClient(lambda: Caller.of("tenant"), OPENAI, "req_1", "tenant")
             )
             return
         for kind in ("startup", "shutdown"):

@@ -112,7 +112,7 @@ class Socket:
         self._to_server.put_nowait({"type": "websocket.connect"})
         self.task = asyncio.create_task(
             endpoint.serve(
-                scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1")
+                scope, self._to_server.get, self._send, SocketClient(self._admit, profile, "req_1", "tenant")
             )
         )
 

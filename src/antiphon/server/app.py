@@ -197,7 +197,7 @@ class App:
             self._options.hosts.check(head.host)
             check_origin(head)
             admit = partial(self._admit, head, self._socket_route(scope["path"]))
-            admit()
+            tenant = admit().tenant
             if self._websocket is None:
                 raise UpgradeRequired
             profile = self._options.profiles.named(head.profile)
@@ -205,7 +205,8 @@ class App:
             logger.info("request %s: %d %s", request_id, error.status, error.message)
             await refuse(scope, send, error, request_id)
             return
-        await self._websocket.serve(scope, receive, send, SocketClient(admit, profile, request_id))
+        client = SocketClient(admit, profile, request_id, tenant)
+        await self._websocket.serve(scope, receive, send, client)
 
     def _socket_route(self, path: str) -> Route | None:
         endpoint = self.routes.match(path).endpoints.get("GET")

@@ -40,6 +40,8 @@ SMALL_STORE_PART = 8
 """A store that takes at most this part of it displaces others that were not used for longer."""
 MAX_QUERY_TERMS = 64
 """The terms of a query that are searched for; the rest is ignored."""
+MAX_SEARCHES_AT_ONCE = 4
+"""Of one tenant."""
 _MAX_ATTEMPTS = 10
 """How often a search begins again because its store was changed meanwhile."""
 
@@ -108,6 +110,8 @@ class CandidateSearch:
         self._max_bytes = max_bytes
         self._indexes: OrderedDict[_Key, ChunkIndex] = OrderedDict()
         self._loads: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By tenant: searches compute in threads, of which there are few."""
 
     @property
     def memory_bytes(self) -> int:
@@ -115,7 +119,12 @@ class CandidateSearch:
         return sum(index.memory_bytes for index in self._indexes.values())
 
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
-        """See `VectorStores`."""
+        """See `VectorStores`. Further searches of a tenant wait."""
+        slot = self._slots.setdefault(tenant, asyncio.Semaphore(MAX_SEARCHES_AT_ONCE))
+        async with slot:
+            return await self._candidates(tenant, store_id, query)
+
+    async def _candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         key = (tenant, store_id)
         index = self._indexes.get(key)
         if index is None:

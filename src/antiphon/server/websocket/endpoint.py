@@ -23,6 +23,7 @@ class SocketClient(NamedTuple):
     admit: Admit
     profile: Profile
     request_id: str
+    tenant: str
 
 
 class WebSocketEndpoint:
@@ -46,7 +47,7 @@ class WebSocketEndpoint:
             lifetimes=self._lifetimes,
             channel=channel,
             memory=ConnectionMemory(),
-            frames=HeldFrames(self._budget),
+            frames=HeldFrames(self._budget, client.tenant),
             turns=asyncio.Semaphore(self._limits.responses),
             admit=client.admit,
             profile=client.profile,

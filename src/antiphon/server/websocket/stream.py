@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -32,19 +32,34 @@ Admit = Callable[[], Caller]
 """The caller of a connection; raises `Unauthorized` when its key has ended."""
 
 
-@dataclass(slots=True)
 class FrameBudget:
-    """How many bytes of large frames all connections of a server hold."""
+    """How many bytes of large frames all connections of a server hold. A tenant may use half of them."""
 
-    max_bytes: int
-    charged_bytes: int = 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._tenants: Counter[str] = Counter()
+
+    def charge(self, tenant: str, size: int) -> bool:
+        """Returns whether there is room for so many bytes."""
+        used = self._tenants[tenant]
+        if self._tenants.total() + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
+            return False
+        self._tenants[tenant] += size
+        return True
+
+    def release(self, tenant: str, size: int) -> None:
+        """Give bytes back."""
+        self._tenants[tenant] -= size
+        if not self._tenants[tenant]:
+            del self._tenants[tenant]
 
 
 class HeldFrames:
     """The large frames of one connection whose turns have not ended."""
 
-    def __init__(self, budget: FrameBudget) -> None:
+    def __init__(self, budget: FrameBudget, tenant: str) -> None:
         self._budget = budget
+        self._tenant = tenant
         self._charged_bytes = 0
 
     def charge(self, frame: Frame) -> bool:
@@ -52,21 +67,20 @@ class HeldFrames:
         size = len(frame.body)
         if size <= UNCHARGED_BYTES:
             return True
-        if self._budget.charged_bytes + size > self._budget.max_bytes:
+        if not self._budget.charge(self._tenant, size):
             return False
-        self._budget.charged_bytes += size
         self._charged_bytes += size
         return True
 
     def release(self, frame: Frame) -> None:
         """Its turn has ended."""
         if len(frame.body) > UNCHARGED_BYTES:
-            self._budget.charged_bytes -= len(frame.body)
+            self._budget.release(self._tenant, len(frame.body))
             self._charged_bytes -= len(frame.body)
 
     def release_all(self) -> None:
         """The connection has ended."""
-        self._budget.charged_bytes -= self._charged_bytes
+        self._budget.release(self._tenant, self._charged_bytes)
         self._charged_bytes = 0
 
 

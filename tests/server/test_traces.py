@@ -247,6 +247,21 @@ async def test_secrets_in_requests_are_redacted(serve: Any) -> None:
     assert HIDDEN in text
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        *("authorization", "Authorization", "api_key", "apikey", "access_token", "refresh_token"),
+        *("client_secret", "secret", "password"),
+    ],
+)
+async def test_each_member_with_a_credential_is_redacted(serve: Any, member: str) -> None:
+    async with serve("chat_completions") as server:
+        response_id = await server.create(input="Hi", metadata={member: "of-a-tool"})
+        text = (await server.get(f"/v1/responses/{response_id}/trace")).text
+    assert "of-a-tool" not in text
+    assert HIDDEN in text
+
+
 async def test_a_trace_is_private_to_its_tenant_and_goes_with_its_response(
     make_creator: MakeCreator,
 ) -> None:

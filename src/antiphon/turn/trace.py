@@ -5,9 +5,7 @@ It holds bytes within a budget and reads no text: secrets are removed when the r
 (`service/responses/trace.py`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from antiphon.protocol.events import Event
 
@@ -52,14 +50,6 @@ class Recorded:
     @property
     def data(self) -> bytes:
         return b"".join(self._pieces)
-
-
-class TracedEvent(Struct, frozen=True):
-    """An event for the client. It is encoded when the trace is rendered."""
-
-    sequence_number: int
-    at_ms: int
-    event: Event
 
 
 class TurnTrace:
@@ -129,10 +119,10 @@ class TraceRecorder:
         self._budget = Budget(max_bytes)
         self.max_bytes = max_bytes
         """Of requests and answers; of events, which are counted when they are encoded, as many again."""
-        self._max_events = min(MAX_EVENTS, max_bytes // MIN_EVENT_BYTES)
+        self._events_left = min(MAX_EVENTS, max_bytes // MIN_EVENT_BYTES)
+        self._events: list[tuple[int, Sequence[Event]]] = []
         self.client = Recorded(self._budget)
         self.turns: list[TurnTrace] = []
-        self.events: list[TracedEvent] = []
         self.read_ms: int | None = None
         """When the history had been read from the store."""
         if client_request is not None:
@@ -155,7 +145,20 @@ class TraceRecorder:
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Events for the client. Those beyond the budget are not recorded."""
-        room = self._max_events - len(self.events)
-        if room > 0:
-            at = self.elapsed_ms()
-            self.events += [TracedEvent(each.sequence_number, at, each) for each in events[:room]]
+        if self._events_left > 0:
+            held = tuple(events[: self._events_left])
+            self._events_left -= len(held)
+            self._events.append((self.elapsed_ms(), held))
+
+    def events(self) -> Iterator[tuple[int, Event]]:
+        """The events, with the milliseconds at which they were made. They are encoded when the trace is
+        rendered."""
+        for at, events in self._events:
+            for event in events:
+                yield at, event
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are held."""
+        recorded = self.max_bytes - self._budget.left
+        return recorded + MIN_EVENT_BYTES * sum(len(events) for _, events in self._events)

@@ -10,7 +10,7 @@ from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
-from antiphon.service.responses.trace import render_trace
+from antiphon.service.responses.trace import is_short, render_trace
 from antiphon.service.routing.router import Route
 from antiphon.settings import RecordTraces
 from antiphon.store.stats import ResponseStats
@@ -104,7 +104,9 @@ class RunRecord:
         )
 
     async def sealed_trace(self, response_id: str, sealer: Sealer) -> str | None:
-        """The trace, rendered without secrets; it takes a thread, as it may be long."""
+        """The trace, rendered without secrets. A long one is rendered in a thread."""
         if self.trace is None:
             return None
+        if is_short(self.trace):
+            return render_trace(self.trace, response_id, self.request_id, sealer)
         return await asyncio.to_thread(render_trace, self.trace, response_id, self.request_id, sealer)

@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.known_secrets import HIDDEN, KNOWN_SECRETS, is_secret_header, without_url_secrets
-from antiphon.protocol.events import OutputItemAdded, OutputItemDone, OutputTextDelta
+from antiphon.protocol.events import Event, OutputItemAdded, OutputItemDone, OutputTextDelta
 from antiphon.protocol.items import Item, OpaqueItem
 from antiphon.protocol.stored_items import item_id, item_type
 from antiphon.turn.sealing import Sealer
-from antiphon.turn.trace import Recorded, TracedEvent, TraceRecorder, TurnTrace
+from antiphon.turn.trace import Recorded, TraceRecorder, TurnTrace
 
 _COMPRESSION_LEVEL = 1
 _MAX_OPENED_BYTES = 64 * 1024 * 1024
@@ -28,15 +28,25 @@ _SECRET_MEMBERS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _HEADERS_MEMBER = re.compile(r'("headers"\s*:\s*)\{[^{}]*(?:\}|\Z)', re.IGNORECASE | re.ASCII)
-_MEMBER_WORDS = tuple(
-    b"authorization api_key apikey access_token refresh_token secret password headers".split()
-)
+_MEMBER_WORDS = tuple(b"authorization api _token secret password headers".split())
 """One of them is in whatever these patterns match. To look for the words is much faster."""
 _HOSTED_CALLS = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "image_generation_call"}
 )
+_OWN_ITEMS = frozenset({"message", "reasoning", "function_call", "custom_tool_call"})
+"""What a model says: it is as long as the recorded answer. Results of hosted tools may be longer."""
+_ITEM_EVENTS = (OutputItemAdded, OutputItemDone)
+_SHORT_BYTES = 64 * 1024
 
 JsonObject = dict[str, Any]
+
+
+def is_short(trace: TraceRecorder) -> bool:
+    """Whether a trace is rendered faster than a thread is started for it."""
+    return trace.size <= _SHORT_BYTES and not any(
+        isinstance(event, _ITEM_EVENTS) and item_type(event.item) not in _OWN_ITEMS
+        for _, event in trace.events()
+    )
 
 
 def render_trace(trace: TraceRecorder, response_id: str, request_id: str | None, sealer: Sealer) -> str:
@@ -74,17 +84,25 @@ def open_trace(sealed: str, sealer: Sealer) -> JsonObject | None:
 def _events(trace: TraceRecorder) -> msgspec.Raw | list[JsonObject]:
     """The events with their times. Most have no secrets and are within the budget: they are encoded and
     searched as one, and one by one only if that is not so."""
-    encoded = msgspec.json.encode(_with_runs(trace.events))
+    encoded = msgspec.json.encode(_with_runs(trace.events()))
     if len(encoded) <= trace.max_bytes and _text(encoded) == encoded.decode():
         return msgspec.Raw(encoded)
     found, left = list[JsonObject](), trace.max_bytes
-    for each in trace.events:
-        body = msgspec.json.encode(each.event)
+    for at, event in trace.events():
+        body = msgspec.json.encode(event)
         if len(body) <= left:
             left -= len(body)
-            event = _parsed(_text(body))
-            found.append({"sequence_number": each.sequence_number, "at_ms": each.at_ms, "event": event})
+            shown = {"sequence_number": event.sequence_number, "at_ms": at, "event": _parsed(_text(body))}
+            found.append(shown)
     return found
+
+
+class _TimedEvent(Struct):
+    """An event for the client."""
+
+    sequence_number: int
+    at_ms: int
+    event: Event
 
 
 class _DeltaRun(Struct):
@@ -96,19 +114,18 @@ class _DeltaRun(Struct):
     deltas: list[str]
 
 
-def _with_runs(events: Sequence[TracedEvent]) -> list[TracedEvent | _DeltaRun]:
-    found: list[TracedEvent | _DeltaRun] = []
+def _with_runs(events: Iterable[tuple[int, Event]]) -> list[_TimedEvent | _DeltaRun]:
+    found: list[_TimedEvent | _DeltaRun] = []
     run: _DeltaRun | None = None
-    for each in events:
-        event = each.event
+    for at, event in events:
         if type(event) is not OutputTextDelta or event.logprobs:
             run = None
-            found.append(each)
+            found.append(_TimedEvent(event.sequence_number, at, event))
         elif run is not None and _continues(event, run):
-            run.times.append(each.at_ms)
+            run.times.append(at)
             run.deltas.append(event.delta)
         else:
-            run = _DeltaRun(event, [each.at_ms], [event.delta])
+            run = _DeltaRun(event, [at], [event.delta])
             found.append(run)
     return found
 
@@ -198,19 +215,17 @@ def _tool_spans(trace: TraceRecorder) -> list[JsonObject]:
     """The calls of hosted tools, by the events of their items."""
     spans: list[JsonObject] = []
     begun: dict[str, int] = {}
-    for event in trace.events:
-        content = event.event
-        if not isinstance(content, OutputItemAdded | OutputItemDone):
+    for at, content in trace.events():
+        if not isinstance(content, _ITEM_EVENTS):
             continue
         kind, called = item_type(content.item), item_id(content.item)
         if kind not in _HOSTED_CALLS:
             continue
         if isinstance(content, OutputItemAdded):
-            begun[called] = event.at_ms
+            begun[called] = at
         else:
             label = _scrubbed(_name(content.item) or kind.removesuffix("_call"))
-            start = begun.get(called, event.at_ms)
-            spans.append({**_span("tool", label, start, event.at_ms), "item_id": called})
+            spans.append({**_span("tool", label, begun.get(called, at), at), "item_id": called})
     return spans
 
 

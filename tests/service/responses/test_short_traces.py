@@ -3,7 +3,7 @@
 import pytest
 
 from antiphon.protocol.events import Event, OutputItemDone, OutputTextDelta
-from antiphon.protocol.items import FileSearchCall, Item, Message
+from antiphon.protocol.items import FileSearchCall, Message, OutputItem
 from antiphon.service.responses.trace import is_short
 from antiphon.turn.trace import TraceRecorder
 
@@ -29,5 +29,5 @@ def test_a_trace_is_short_by_its_bytes_and_the_number_of_its_events() -> None:
 @pytest.mark.parametrize(
     ("item", "short"), [(Message(role="assistant", content=[]), True), (FileSearchCall(), False)]
 )
-def test_results_of_hosted_tools_may_be_long(item: Item, short: bool) -> None:
+def test_results_of_hosted_tools_may_be_long(item: OutputItem, short: bool) -> None:
     assert is_short(trace_of(OutputItemDone(1, 0, item))) is short

@@ -5,7 +5,7 @@ while a response is made in it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from antiphon.service.hosted_tools.base import (
 from antiphon.service.hosted_tools.mcp.approvals import approved_calls, check_approvals
 from antiphon.service.hosted_tools.policy import check_policy
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
+from antiphon.service.routing.turn_slot import Batches
 from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
@@ -131,6 +132,13 @@ class ConversationLock:
         if self.due:
             with suppress(StoreUnavailable, StoreFull):  # the next call tries again
                 await self.acquire()
+
+    async def renewing(self, batches: Batches) -> Batches:
+        """These batches; the lock is renewed meanwhile."""
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+                await self.renew()
 
     async def release(self) -> None:
         """Unlock it. If that fails, the lock ends with its lease."""

@@ -388,7 +388,7 @@ class ResponseRun:
     def _batches(self, made: Round, slot: TurnSlot) -> Batches:
         """The turn's batches of chunks; in most rounds those of the backend as they are."""
         batches = slot.chunks(made.prepared, streamed=made.turn.streamed)
-        return batches if self._lock is None else _renewing(batches, self._lock)
+        return batches if self._lock is None else self._lock.renewing(batches)
 
     async def _begin(self, answer: Answer, plan: RoundPlan) -> AsyncGenerator[list[Event], None]:
         """Before the model is asked: continue after an earlier attempt, and run the calls that the client has
@@ -493,11 +493,3 @@ class ResponseRun:
 
 def _wants_seal(request: CreateResponse) -> bool:
     return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())
-
-
-async def _renewing(batches: Batches, lock: ConversationLock) -> Batches:
-    """These batches; the lock of the conversation is renewed meanwhile."""
-    async with aclosing(batches):
-        async for batch in batches:
-            yield batch
-            await lock.renew()

@@ -101,6 +101,18 @@ async def test_the_number_of_streams_is_limited_without_counting_the_default_str
         check_order(await respond_on(socket, "a"))
 
 
+async def test_a_frame_of_a_stream_too_many_takes_no_room() -> None:
+    world = World(ScriptedBackend.saying("a"), WebSocketLimits(streams=1, server_bytes=300_000))
+    async with world.connect() as socket:
+        check_order(await respond_on(socket, "a"))
+        check_order(await respond_on(socket, None))
+        for number in range(4):
+            socket.create(stream_id=f"b{number}", input="x" * 100_000)
+            assert (await socket.error())["error"]["code"] == "websocket_stream_limit_reached"
+        socket.create(stream_id="a", input="x" * 100_000)
+        check_order(await socket.answer("a"))
+
+
 async def respond_on(socket: Socket, stream_id: str | None) -> list[JsonObject]:
     socket.create(stream_id=stream_id)
     return await socket.answer(stream_id)

@@ -15,7 +15,7 @@ from antiphon.backends.local.messages import (
 from antiphon.backends.local.weights import Sampling
 from antiphon.errors import Unsupported
 from antiphon.protocol.downgrade import rendered
-from antiphon.turn.function_forms.file_searches import Sources
+from antiphon.turn.function_forms.file_searches import passages_text
 from tests.backends.local.turns import ADD, CALLED, WEATHER, turn
 
 PLAIN = Sampling()
@@ -86,18 +86,27 @@ def test_the_choice_has_the_requests_of_tools_as_examples() -> None:
     assert {"role": "user", "content": "Will it rain?"} in decoded(built.choosing())["messages"]
 
 
-def test_passages_are_followed_by_a_reminder_to_cite() -> None:
-    sources = Sources(({"file_id": "file_1", "text": "Sunny."},))
-    for asked, reminded in (
-        (turn(input=CALLED), False),
-        (msgspec.structs.replace(turn(input=CALLED), sources=sources), True),
-        (msgspec.structs.replace(turn(input="Hi"), sources=sources), False),
-    ):
-        body = decoded(build_prompt(asked, Sampling(repeat_penalty=1.1), MAX_OUTPUT).answering(0))
-        assert body["messages"][-1]["content"].endswith(CITING) is reminded
-        assert (body.get("temperature"), body.get("repeat_penalty")) == (
-            (0, None) if reminded else (None, 1.1)
-        )
+FOUND = passages_text([{"file_id": "file_1", "text": "Sunny."}], 1)
+SEARCHED = [*CALLED[:-1], {**CALLED[-1], "output": FOUND}]
+AS_JSON = {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("params", "reminded"),
+    [
+        ({"input": SEARCHED}, True),
+        ({"input": SEARCHED, "tools": [WEATHER]}, True),
+        ({"input": SEARCHED, "tools": [WEATHER], "tool_choice": "required"}, False),
+        ({"input": SEARCHED, "text": AS_JSON}, False),
+        ({"input": CALLED}, False),
+        ({"input": [*SEARCHED, *CALLED]}, False),
+        ({"input": "Hi"}, False),
+    ],
+)
+def test_passages_are_followed_by_a_reminder_to_cite(params: dict[str, Any], reminded: bool) -> None:
+    body = decoded(build_prompt(turn(**params), Sampling(repeat_penalty=1.1), MAX_OUTPUT).answering(0))
+    assert (CITING in body["messages"][-1]["content"]) is reminded
+    assert (body.get("temperature"), body.get("repeat_penalty")) == ((0, None) if reminded else (None, 1.1))
 
 
 def test_tools_are_never_in_the_request_itself() -> None:

@@ -107,6 +107,19 @@ async def test_a_reader_that_is_cancelled_leaves_its_room() -> None:
     await readers.end("a4")
 
 
+async def test_readers_that_are_cancelled_together_leave_nothing_behind() -> None:
+    readers = Readers(8)
+    for name in ("a1", "a2", "a3"):
+        await readers.start(name, "a", 8)
+    for task in readers.tasks.values():
+        task.cancel()
+    await asyncio.gather(*readers.tasks.values(), return_exceptions=True)
+    await readers.start("a4", "a", 2)
+    await readers.start("a5", "a", 1)
+    assert readers.reading[-1] == "a4", "a quarter of the room is the tenant's"
+    await readers.end("a4", "a5")
+
+
 def test_a_tenant_sends_half_of_the_files_of_all() -> None:
     sent = SentFiles(100)
     first, second = sent.hold("a"), sent.hold("a")

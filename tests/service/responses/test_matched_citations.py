@@ -5,6 +5,8 @@ import pytest
 from antiphon.protocol.content import JsonObject
 from antiphon.service.responses.stages.citations import (
     MATCHED,
+    MAX_COMPARED_CHARACTERS,
+    MAX_COMPARED_PASSAGES,
     MAX_MATCHED_CHARACTERS,
     CitationStage,
     matching_passage,
@@ -93,3 +95,14 @@ def test_each_message_is_looked_at_by_itself() -> None:
 
 def test_a_page_of_the_web_is_not_matched() -> None:
     assert matching_passage("The ice drill costs 248 euros.", [PAGE]) is None
+
+
+def test_only_the_newest_passages_are_compared() -> None:
+    boat: JsonObject = {"file_id": "file_3", "text": "A boat with sails costs 12500 euros."}
+    answer = "A boat with sails costs 12500 euros."
+    short: JsonObject = {"file_id": "file_4", "text": "Nothing."}
+    assert matching_passage(answer, [boat, *[short] * (MAX_COMPARED_PASSAGES - 1)]) == boat
+    assert matching_passage(answer, [boat, *[short] * MAX_COMPARED_PASSAGES]) is None
+    long: JsonObject = {"file_id": "file_5", "text": "x" * MAX_COMPARED_CHARACTERS}
+    assert matching_passage(answer, [boat, long]) is None
+    assert matching_passage(answer, [long, boat]) == boat

@@ -19,6 +19,7 @@ from antiphon.protocol.content import JsonObject
 from antiphon.protocol.downgrade import Downgrade, Downgrades
 from antiphon.protocol.items import FunctionCallOutput
 from antiphon.turn.context import TurnRequest, TurnTool
+from antiphon.turn.function_forms.file_searches import has_passages
 
 SYSTEM_PROMPT = "You are a helpful assistant."
 """Never none: the templates' own default makes the small model talk nonsense."""
@@ -29,6 +30,7 @@ _COPYING = Sampling(temperature=0.0)
 EMULATED = Downgrade("emulated", "tools are emulated by constrained decoding", ("tools",))
 QUIRKS = Quirks(json_object=False, images=None, efforts=(), strict_tools=True, grammars=True)
 MOST_ARGUMENT_TOKENS = 1024
+_Mode = Literal["answer", "choose", "call"]
 _CHOICE_TOKENS = 128
 _FIXED: JsonObject = {
     "stream": True,
@@ -95,7 +97,7 @@ def build_prompt(turn: TurnRequest, sampling: Sampling, max_output: int) -> Prom
     body = payload.body
     if not body["messages"] or body["messages"][0]["role"] != "system":
         body["messages"].insert(0, {"role": "system", "content": SYSTEM_PROMPT})
-    if turn.sources.results and _is_output(turn):
+    if _answers_from_passages(turn, body, mode):
         sampling = _COPYING
         body["messages"][-1]["content"] += f"\n\n{CITING}"
     if body["messages"][-1]["role"] == "assistant":
@@ -120,7 +122,18 @@ def _grammars(turn: TurnRequest) -> dict[str, str]:
     return {name: grammar for name, grammar in found.items() if grammar is not None}
 
 
-def _mode(turn: TurnRequest) -> Literal["answer", "choose", "call"]:
+def _answers_from_passages(turn: TurnRequest, body: JsonObject, mode: _Mode) -> bool:
+    """Whether the model now writes text from passages that it was just shown."""
+    return (
+        mode == "answer"
+        and "response_format" not in body
+        and bool(turn.items)
+        and has_passages(turn.items[-1])
+        and body["messages"][-1]["role"] == "tool"
+    )
+
+
+def _mode(turn: TurnRequest) -> _Mode:
     if not turn.tools or turn.choice == "none":
         return "answer"
     if turn.choice == "required" or isinstance(turn.choice, TurnTool):

@@ -83,23 +83,20 @@ class Connection:
             stream_id = frame.stream_id
             if frame.type != CREATE:
                 raise unsupported_event(frame.type)
+            self._check_stream(stream_id)
             self._check_room(frame)
             self._stream(stream_id).add(frame)
         except AntiphonError as error:
             await self._shared.channel.send(FrameWriter(stream_id).error(error))
 
-    def _stream(self, stream_id: str | None) -> SocketStream:
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            if len(self._streams) > self._limits.streams:
-                raise InvalidRequest(
-                    f"This connection has {self._limits.streams} streams already. Use one of them again, or "
-                    "open another connection.",
-                    param="stream_id",
-                    code="websocket_stream_limit_reached",
-                )
-            stream = self._streams[stream_id] = SocketStream(self._shared, stream_id)
-        return stream
+    def _check_stream(self, stream_id: str | None) -> None:
+        if stream_id not in self._streams and len(self._streams) > self._limits.streams:
+            raise InvalidRequest(
+                f"This connection has {self._limits.streams} streams already. Use one of them again, or "
+                "open another connection.",
+                param="stream_id",
+                code="websocket_stream_limit_reached",
+            )
 
     def _check_room(self, frame: Frame) -> None:
         """Frames are held in memory until their turns have ended, so there are limits."""
@@ -111,6 +108,12 @@ class Connection:
                 "next one when an answer has ended.",
                 code="websocket_queue_limit_reached",
             )
+
+    def _stream(self, stream_id: str | None) -> SocketStream:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = SocketStream(self._shared, stream_id)
+        return stream
 
     def _working(self) -> set[asyncio.Task[None]]:
         return {stream.task for stream in self._streams.values() if stream.task is not None}

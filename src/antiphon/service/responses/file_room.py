@@ -6,7 +6,7 @@ Requests name files by ids and URLs, so their bodies are small: the limits of bo
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from antiphon.errors import Overloaded
@@ -47,8 +47,10 @@ class ReadingRoom:
             try:
                 await waiting.granted
             except asyncio.CancelledError:
-                if waiting in self._waiting:
-                    self._waiting.remove(waiting)
+                if waiting.granted.cancelled():  # it may have been dropped already
+                    with suppress(ValueError):
+                        self._waiting.remove(waiting)
+                    self._grant()
                 else:
                     self._give_back(tenant, size)
                 raise

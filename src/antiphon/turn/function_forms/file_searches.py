@@ -25,6 +25,7 @@ _HEAD = (
     "Passages of the user's files. If a sentence of your answer relies on a passage, end it with the number "
     "of the passage in square brackets, after a space, like this: [{}]."
 )
+_HEAD_START = _HEAD.partition("{")[0]
 _NOTHING = "The search found nothing. Try other words, or say that the files do not contain it."
 _LOST = "The passages that this search found are not available any more. Search again if you need them."
 _TOO_OLD = "The passages that this search found are left out, because newer ones need the room."
@@ -86,6 +87,15 @@ class FileSearches:
 def found_here(item: FileSearchCall) -> bool:
     """Whether the results come from a vector store of this server."""
     return isinstance(item.results, list) and any(SOURCE in result for result in item.results)
+
+
+def has_passages(item: Item) -> bool:
+    """Whether an item is the output of a search that shows passages."""
+    return (
+        isinstance(item, FunctionCallOutput)
+        and isinstance(item.output, str)
+        and item.output.startswith(_HEAD_START)
+    )
 
 
 def passages_text(results: Sequence[JsonObject], first: int) -> str:

@@ -32,6 +32,9 @@ MIN_MATCHED_SENTENCE_WORDS = 5
 """Of a sentence among others."""
 MIN_MATCHED_PART = 0.6
 """Of the words of an answer, or of a sentence of it, that its passage must have."""
+MAX_COMPARED_PASSAGES = 200
+MAX_COMPARED_CHARACTERS = 200_000
+"""Of all compared passages."""
 MATCHED = Downgrade(
     "emulated", "the model cited nothing; the passage that has the words of its answer is cited"
 )
@@ -96,8 +99,9 @@ def matching_passage(text: str, passages: Sequence[JsonObject]) -> JsonObject | 
     parts = [(_words(text), MIN_MATCHED_WORDS)]
     parts += [(_words(sentence), MIN_MATCHED_SENTENCE_WORDS) for sentence in _SENTENCE_END.split(text)]
     numbers = {word for word in parts[0][0] if word.isdigit()}
+    parts = [(words, least) for words, least in parts if len(words) >= least]
     best, most = None, 0
-    for passage in passages:
+    for passage in _newest(passages) if parts else ():
         shown = set(_all_words(str(passage.get("text", ""))))
         if "url" in passage or not numbers <= shown:
             continue
@@ -106,6 +110,17 @@ def matching_passage(text: str, passages: Sequence[JsonObject]) -> JsonObject | 
             if shared > most and shared >= max(least, MIN_MATCHED_PART * len(words)):
                 best, most = passage, shared
     return best
+
+
+def _newest(passages: Sequence[JsonObject]) -> Sequence[JsonObject]:
+    """The last ones that can be compared in a few milliseconds."""
+    room, first = MAX_COMPARED_CHARACTERS, len(passages)
+    while first and len(passages) - first < MAX_COMPARED_PASSAGES:
+        room -= len(str(passages[first - 1].get("text", "")))
+        if room < 0:
+            break
+        first -= 1
+    return passages[first:]
 
 
 def _words(text: str) -> set[str]:

@@ -43,7 +43,7 @@ _PARAMETERS: JsonObject = {
             "items": {"type": "string", "maxLength": 300},
             "minItems": 1,
             "maxItems": 4,
-            "description": "What to search for: the user's question in his own words first, then one to "
+            "description": "What to search for: the user's question in their own words first, then one to "
             "three variants with other words.",
         }
     },

@@ -1,5 +1,6 @@
 """The chunks of files that leave a vector store are not found from that moment, and are erased in steps."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -161,6 +162,16 @@ async def test_a_small_file_in_many_stores_is_erased_in_steps(store: Stores, lef
     await store.files.delete_file("t", "file-0001")
     await sweep(store)
     assert (left[-1], max(erased(left))) == (1, MAX_ERASED)
+
+
+async def test_several_processes_erase_at_the_same_time(store: Stores, opened: Opened) -> None:
+    for number in range(3, 9):
+        await ingest(store, a_file(number), [a_chunk(each, "text") for each in range(2 * PORTION)])
+        await store.vector_stores.delete_file("t", "vs_1", f"file-{number:04}")
+    await store.vector_stores.delete_file("t", "vs_1", "file-0001")
+    while any(await asyncio.gather(*(store.vector_stores.sweep_stores() for _ in range(4)))):
+        pass
+    assert [await opened.count_rows(table) for table in ("chunks", "jobs")] == [1, 0]
 
 
 @DELETIONS

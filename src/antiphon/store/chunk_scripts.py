@@ -86,7 +86,7 @@ def _sweep_files() -> Script[int]:
         done.append((ERASURE, tenant, job_id))
     yield from _erase(chosen)
     if done:
-        yield Statement("delete_job", done, many=True)
+        yield Statement("delete_job", sorted(done), many=True)
     return erased + len(done)
 
 
@@ -115,8 +115,10 @@ def _part(chunk_set: int, portions: Sequence[Row], room: int) -> list[Row]:
 
 
 def _erase(portions: Sequence[Row]) -> Script[None]:
+    """Erase portions, in one order: two processes that do it never wait for each other in a circle."""
     if not portions:
         return
+    portions = sorted(map(tuple, portions))
     ranges = [
         (chunk_number(chunk_set, first), chunk_number(chunk_set, first + count))
         for chunk_set, first, count in portions

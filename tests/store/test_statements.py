@@ -54,6 +54,7 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
             "oldest_finished",
             "old_logs",
             "delete_dead_owners",
+            "first_jobs",
         ),
         *("expired_agent_runs", "count_ended_agent_runs", "oldest_ended_agent_runs"),
         *("expired_files", "lapsed_uploads", "old_uploads", "add_unreferenced_object", "refer_to_object"),

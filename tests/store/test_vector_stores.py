@@ -135,6 +135,7 @@ async def test_a_failed_file_leaves_no_chunks(store: Stores, count_rows: CountRo
     [job] = await claim(store)
     await stores.add_chunks(job, [a_chunk(0, "one")], QUOTA)
     await stores.end_file(job, BROKEN)
+    await sweep(store)
     assert [await count_rows(table) for table in CHUNK_TABLES] == [0, 0, 0]
     assert (await stores.store("t", "vs_1")).usage_bytes == 0
     assert await stores.content("t", "vs_1", "file-0001", 0, 10) == []
@@ -151,6 +152,8 @@ async def test_a_deleted_file_takes_its_chunks_and_its_job_along(
     await ingest(store, a_file(2), [a_chunk(0, "common")])
     assert len(await search(store, "common", vector=angle(0))) == 3
     await stores.delete_file("t", "vs_1", "file-0001")
+    assert places(await search(store, "one common", vector=angle(0))) == [("file-0002", 0)]
+    await sweep(store)
     assert await count_rows("chunks") == 1
     assert places(await search(store, "one common", vector=angle(0))) == [("file-0002", 0)]
     assert await counts(store) == FileCounts(completed=1, total=1)
@@ -163,6 +166,7 @@ async def test_a_deleted_file_takes_its_chunks_and_its_job_along(
     ):
         with pytest.raises(NotFound):
             await call
+    await sweep(store)
     assert [await count_rows(table) for table in (*CHUNK_TABLES, "jobs")] == [0, 0, 0, 0]
 
 
@@ -182,6 +186,7 @@ async def test_a_file_can_be_deleted_while_it_is_added(store: Stores, count_rows
     await stores.add_chunks(again, [a_chunk(0, "new")], QUOTA)
     await stores.end_file(again, None)
     assert places(await search(store, "old new")) == [("file-0001", 0)]
+    await sweep(store)
     assert await count_rows("chunks") == 1
 
 
@@ -190,6 +195,7 @@ async def test_a_file_that_is_there_is_added_anew(store: Stores, count_rows: Cou
     await stores.add_store("t", a_store(), [], QUOTA)
     await ingest(store, a_file(1), [a_chunk(0, "old")])
     await stores.add_files("t", [a_file(1, attributes={"k": "v"}), a_file(2)], QUOTA)
+    await sweep(store)
     assert await count_rows("chunks") == 0
     assert await counts(store) == FileCounts(in_progress=2, total=2)
     assert await search(store, "old") == []
@@ -250,6 +256,7 @@ async def test_a_batch_of_2000_files_is_added_and_cancelled(store: Stores, count
     assert await counts(store) == FileCounts(in_progress=1, completed=1, cancelled=1999, total=2001)
     with pytest.raises(Fenced):
         await stores.end_file(job, None)
+    await sweep(store)
     assert await count_rows("jobs") == 1
     assert await count_rows("chunks") == 1
     assert len(await search(store, "two three")) == 1
@@ -430,6 +437,7 @@ async def test_a_deleted_file_object_leaves_all_stores(store: Stores, count_rows
     assert len(await search(store, "text")) == 2
     await store.files.delete_file("t", "file-0001")
     assert places(await search(store, "text")) == [("file-0002", 0)]
+    await sweep(store)
     assert await count_rows("chunks") == 1
     assert (await store.vector_stores.store("t", "vs_2")).file_counts == FileCounts()
     assert (await store.vector_stores.store("other", "vs_1")).file_counts.total == 1

@@ -117,12 +117,6 @@ def newest(tenant: str, page: FilePage, now: int) -> Script[tuple[list[StoredFil
     return [_file(row) for row in rows[: page.limit]], len(rows) > page.limit
 
 
-def erase_chunks(tenant: str, file_id: str, now: int) -> Script[bool]:
-    """Erase some chunks of a file that is about to be deleted; whether there are more."""
-    yield from find(tenant, file_id, now)
-    return (yield from vector_file_scripts.erase_part_everywhere(tenant, file_id, now))
-
-
 def delete(tenant: str, file_id: str, now: int) -> Script[list[str]]:
     """Delete a file, in vector stores, too; the keys of objects that are not needed."""
     yield from find(tenant, file_id, now)
@@ -133,14 +127,10 @@ def delete(tenant: str, file_id: str, now: int) -> Script[list[str]]:
 def sweep(now: int) -> Script[int]:
     """Erase a batch of expired files; how many.
 
-    It ends after one that is in vector stores: to erase its chunks takes a while, and locks their rows. Those
-    of a large one are erased by several sweeps.
+    It ends after one that is in vector stores: that locks their rows, and there may be many.
     """
     chosen: list[Row] = []
     for tenant, file_id in (yield Statement("expired_files", (now, MAX_BATCH_FILES))):
-        if (yield from vector_file_scripts.erase_part_everywhere(tenant, file_id, now)):
-            yield from erase(chosen)
-            return len(chosen) + 1
         chosen.append((tenant, file_id))
         if (yield from vector_file_scripts.forget_file(tenant, file_id, now)):
             break

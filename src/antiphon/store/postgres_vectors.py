@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from antiphon.embeddings.base import Vector
 from antiphon.errors import Unavailable
-from antiphon.store import vector_store_scripts
+from antiphon.store import chunk_scripts, vector_store_scripts
 from antiphon.store.chunk_index import Array, Block, ChunkIndex, Portion, load_numpy, unit_rows
 from antiphon.store.chunk_scripts import SET_CHUNKS, chunk_number
 from antiphon.store.database import Database, Row, Script, Statement
@@ -124,7 +124,9 @@ def _search(index: ChunkIndex, wanted: SimilarityQuery, files: list[int] | None)
     if files is not None:
         return [*found, *(yield Statement("nearest_in_files", (*bounds, query, files, limit)))]
     hidden_rows = yield Statement("hidden_files", (wanted.tenant, wanted.store_id))
-    args = (*bounds, query, [number for (number,) in hidden_rows], limit)
+    hidden = [number for (number,) in hidden_rows]
+    hidden += yield from chunk_scripts.files_left(wanted.tenant, index.chunk_set)
+    args = (*bounds, query, hidden, limit)
     dimensions = len(wanted.vector) // COMPONENT_BYTES
     nearest: Sequence[Row] = ()
     if dimensions in INDEXED_DIMENSIONS and index.rows * len(wanted.vector) >= MIN_GRAPH_BYTES:

@@ -47,11 +47,8 @@ class SqlFiles:
         return await self._db.read(file_scripts.newest(tenant, page, self._now()))
 
     async def delete_file(self, tenant: str, file_id: str) -> Sequence[str]:
-        """Delete a file. Its chunks in vector stores are erased before, in steps."""
-        now = self._now()
-        while await self._db.write(file_scripts.erase_chunks(tenant, file_id, now), large=True):
-            pass
-        return await self._db.write(file_scripts.delete(tenant, file_id, now))
+        """Delete a file. It may be in a thousand vector stores."""
+        return await self._db.write(file_scripts.delete(tenant, file_id, self._now()), large=True)
 
     async def add_upload(self, tenant: str, upload: Upload) -> None:
         """Save a new upload."""

@@ -402,7 +402,7 @@ class SqlUpkeep(_SqlPort):
     async def sweep(self) -> int:
         """Erase some of what has expired."""
         script = upkeep.sweep(self._log_lifetime, self._now(), self._trace_lifetime)
-        return await self._db.write(script, durable=False)
+        return await self._db.write(script, durable=False, large=True)
 
     async def shrink(self) -> bool:
         """Return some of the unused space."""

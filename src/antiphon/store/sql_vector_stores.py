@@ -30,7 +30,7 @@ from antiphon.store.vector_stores import (
 
 
 class SqlVectorStores:
-    """See `VectorStores`. Calls that write or erase many chunks are large: others need not wait for them."""
+    """See `VectorStores`. Calls that write many chunks or files are large: others need not wait for them."""
 
     def __init__(
         self, database: Database, vectors: VectorSearch, clock: Clock, search: CandidateSearch | None = None
@@ -114,13 +114,8 @@ class SqlVectorStores:
         return await self._db.write(script)
 
     async def delete_file(self, tenant: str, store_id: str, file_id: str) -> None:
-        """Remove a file from a store. It is not found any more after the first step."""
-        now = self._now()
-        more = True
-        while more:
-            part = vector_file_scripts.erase_part(tenant, store_id, file_id, now)
-            more = await self._db.write(part, large=True)
-        await self._db.write(vector_file_scripts.delete(tenant, store_id, file_id, now), large=True)
+        """Remove a file from a store."""
+        await self._db.write(vector_file_scripts.delete(tenant, store_id, file_id, self._now()))
 
     async def batch(self, tenant: str, store_id: str, batch_id: str) -> FileBatch:
         """Return one batch."""
@@ -146,8 +141,8 @@ class SqlVectorStores:
         await self._db.write(ingestion_scripts.delay(job, error, self._now()), durable=False)
 
     async def end_file(self, job: Job, error: FileError | None) -> None:
-        """Complete a file, or fail it and erase its chunks."""
-        await self._db.write(ingestion_scripts.end(job, error, self._now()), large=error is not None)
+        """Complete a file, or fail it and give up its chunks."""
+        await self._db.write(ingestion_scripts.end(job, error, self._now()))
 
     async def chunks(
         self, tenant: str, store_id: str, wanted: Sequence[tuple[str, int]]
@@ -174,5 +169,6 @@ class SqlVectorStores:
         return await self._db.write(script, large=True)
 
     async def sweep_stores(self) -> int:
-        """Erase a batch of what deleted and expired stores have left."""
-        return await self._db.write(upkeep.sweep_vector_stores(self._now()), durable=False)
+        """Erase a batch of what files and stores have left."""
+        script = upkeep.sweep_vector_stores(self._now())
+        return await self._db.write(script, durable=False, large=True)

@@ -39,7 +39,7 @@ def sweep(log_ttl: float, now: int, trace_ttl: float = TRACE_LIFETIME_SECONDS) -
 
 
 def sweep_vector_stores(now: int) -> Script[int]:
-    """Mark expired vector stores, and erase some of what ended ones have left; how much."""
+    """Mark expired vector stores, and erase some of what ended ones and removed files have left; how much."""
     stores = yield from vector_store_scripts.sweep(now)
     return stores + (yield from chunk_scripts.sweep())
 

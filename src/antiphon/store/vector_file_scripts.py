@@ -122,36 +122,8 @@ def set_attributes(
     return msgspec.structs.replace(file, attributes=attributes)
 
 
-def erase_part(tenant: str, store_id: str, file_id: str, now: int) -> Script[bool]:
-    """Hide a large file that is about to be removed, and erase some of its chunks; whether there are more.
-
-    To erase thousands of chunks in one transaction would delay all other writes for seconds. A file that is
-    not completed is not found, so the rest can be erased later.
-    """
-    yield from _remove_jobs(tenant, store_id, [file_id])
-    rows = yield Statement("lock_vector_store", (tenant, store_id))
-    if not rows or (row := vector_store_scripts.parse(rows[0], now)).store.is_expired:
-        return False
-    found = yield Statement("find_vector_file", (tenant, store_id, file_id))
-    if not found or (file := _file_row(found[0])).chunks <= chunk_scripts.MAX_ERASED_CHUNKS:
-        return False
-    if (status := file.file.status) != "cancelled":
-        yield Statement("end_vector_file", (tenant, store_id, file_id, "cancelled", None, None))
-        moved: dict[FileStatus, int] = {status: -1, "cancelled": 1}
-        yield from vector_store_scripts.count(tenant, store_id, moved, 0, found=status == "completed")
-    return (yield from chunk_scripts.erase_part(row.chunk_set, file.number))
-
-
-def erase_part_everywhere(tenant: str, file_id: str, now: int) -> Script[bool]:
-    """The same for a file that is about to be deleted, in one of the stores that have it."""
-    for (store_id,) in (yield Statement("stores_of_file", (tenant, file_id))):
-        if (yield from erase_part(tenant, store_id, file_id, now)):
-            return True
-    return False
-
-
 def delete(tenant: str, store_id: str, file_id: str, now: int) -> Script[None]:
-    """Remove a file from a store, with its chunks and its job."""
+    """Remove a file from a store, with its job. Upkeep erases its chunks."""
     yield from _remove_jobs(tenant, store_id, [file_id])
     yield from find(tenant, store_id, file_id, now)
     row = yield from vector_store_scripts.lock(tenant, store_id, now)
@@ -215,7 +187,7 @@ def cancel(tenant: str, store_id: str, batch_id: str, now: int) -> Script[FileBa
 
 
 def end(tenant: str, row: StoreRow, ended: FileRow, error: FileError | None) -> Script[None]:
-    """Complete a file in progress of a locked store, or fail it and erase its chunks."""
+    """Complete a file in progress of a locked store, or fail it and give up its chunks."""
     store_id = row.store.id
     freed = 0 if error is None else (yield from _empty(tenant, row, [ended]))
     status: FileStatus = "completed" if error is None else "failed"
@@ -264,7 +236,7 @@ def _add_jobs(tenant: str, store_id: str, numbered: Sequence[tuple[int, str]]) -
 
 
 def _delete(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[int]:
-    """Erase files of a locked store, whose jobs are removed; the bytes to give back."""
+    """Remove files of a locked store, whose jobs are removed; the bytes to give back."""
     if not files:
         return 0
     freed = yield from _empty(tenant, row, files)
@@ -278,10 +250,9 @@ def _delete(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[int]
 
 
 def _empty(tenant: str, row: StoreRow, files: Sequence[FileRow]) -> Script[int]:
-    """Erase the chunks of files; the bytes to give back."""
+    """Give up the chunks of files, which upkeep erases; the bytes to give back."""
     filled = [each for each in files if each.chunks]
-    for each in filled:
-        yield from chunk_scripts.erase_file(row.chunk_set, each.number)
+    yield from chunk_scripts.leave_files(tenant, row.chunk_set, [each.number for each in filled])
     if filled:
         keys = [(tenant, row.store.id, each.file.id) for each in filled]
         yield Statement("empty_vector_file", keys, many=True)

@@ -172,7 +172,7 @@ class VectorStores(Protocol):
     ) -> None:
         """Add files to one store, with their jobs, and the batch that they belong to.
 
-        A file that the store has already is added anew: its chunks are erased in the same transaction.
+        A file that the store has already is added anew: its chunks are not found from now on.
         Raises `InvalidRequest` (`vector_store_expired`) for an expired store.
         """
         ...
@@ -229,7 +229,7 @@ class VectorStores(Protocol):
         ...
 
     async def end_file(self, job: Job, error: FileError | None) -> None:
-        """Complete a file, or fail it and erase its chunks; its job is done. Raises `Fenced`."""
+        """Complete a file, or fail it and give up its chunks; its job is done. Raises `Fenced`."""
         ...
 
     async def chunks(
@@ -258,7 +258,8 @@ class VectorStores(Protocol):
         ...
 
     async def sweep_stores(self) -> int:
-        """Mark expired stores, and erase a batch of what deleted and expired ones have left; how much."""
+        """Mark expired stores, and erase a batch of what deleted and expired ones have left, and files that
+        were removed, added anew, cancelled or failed; how much."""
         ...
 
 

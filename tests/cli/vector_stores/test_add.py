@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,9 @@ def test_a_folder_is_added_to_a_new_store(run: Run, model: EmbeddingModel, docs:
     assert paths(run) == ["docs/holidays.md", "docs/money/expenses.md"]
 
 
-def test_only_new_and_changed_files_are_sent(run: Run, model: EmbeddingModel, docs: Path) -> None:
+def test_only_new_and_changed_files_are_sent(
+    run: Run, model: EmbeddingModel, docs: Path, tmp_path: Path
+) -> None:
     add(run, "docs")
     before = [file["id"] for file in shown(run)["files"]]
     model.requests.clear()
@@ -65,6 +69,9 @@ def test_only_new_and_changed_files_are_sent(run: Run, model: EmbeddingModel, do
     found = json.loads(run("vector-stores", "search", "handbook", "days", "--json").stdout)
     assert ["30 days" in hit["text"] for hit in found if hit["filename"] == "holidays.md"] == [True]
     assert len(json.loads(run("files", "list", "--json").stdout)) == 3  # the version before is deleted
+    with closing(sqlite3.connect(tmp_path / "kept.db")) as database:  # and erased, without a server
+        for table, rows in {"chunks": 3, "jobs": 0}.items():
+            assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (rows,)
 
 
 def test_failures_are_listed_and_tried_again(run: Run, model: EmbeddingModel, docs: Path) -> None:

@@ -28,9 +28,13 @@ from antiphon.protocol.attribute_filters import Attribute
 from antiphon.service.embeddings import AUTO
 from antiphon.service.vector_stores.local_files import PATH_ATTRIBUTE, Kept, LocalFiles, LocalSource, Versions
 from antiphon.service.vector_stores.models import model_of
+from antiphon.service.vector_stores.stores import VectorStoreService
 from antiphon.settings import Settings
 from antiphon.store.vector_stores import VectorStore
 from antiphon.wiring import open_vector_stores
+
+MAX_SWEEPS = 100
+"""Parts of what former versions have left that one command erases: about 20,000 chunks in a few seconds."""
 
 
 @dataclass
@@ -152,7 +156,15 @@ async def _add(
         with open_display(len(found.files)) as display:
             addition = _Addition(LocalFiles(opened.files, opened.stores), caller, outcome, display)
             await addition.run(found.files, attributes)
+        await _erase_replaced(opened.stores)
         return outcome
+
+
+async def _erase_replaced(stores: VectorStoreService) -> None:
+    """Erase the chunks of former versions. A server's upkeep would, but there may be none."""
+    for _ in range(MAX_SWEEPS):
+        if not await stores.store.sweep_stores():
+            return
 
 
 @dataclass
@@ -217,4 +229,5 @@ async def _reindex(settings: Settings, caller: Caller, name: str, model: str) ->
         with open_display(len(names)) as display:
             outcome.failed = await wait_until_added(opened.stores, caller, store.id, names, display)
         outcome.added = [path for path in names.values() if path not in outcome.failed]
+        await _erase_replaced(opened.stores)
         return outcome

@@ -521,6 +521,13 @@ UPDATE jobs SET run_at = {instant} WHERE kind = $1 AND tenant = $2 AND id = $3 A
 -- name: delete_job
 DELETE FROM jobs WHERE kind = $1 AND tenant = $2 AND id = $3;
 
+-- name: first_jobs
+SELECT tenant, id FROM jobs WHERE kind = $1 AND owner IS NULL ORDER BY run_at LIMIT $2;
+
+-- name: ids_of_jobs
+-- Those that begin with $3, which has $4 characters.
+SELECT id FROM jobs WHERE kind = $1 AND tenant = $2 AND substr(id, 1, $4::integer) = $3;
+
 -- name: beat
 INSERT INTO owners (id, beat_at) VALUES ($1, {instant})
 ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at;
@@ -955,7 +962,7 @@ INSERT INTO chunks (number, chunk_set, file, ordinal, text, label, words)
 VALUES ($1, $2, $3, $4, $5, $6, $7::tsvector);
 
 -- name: portions_of_file
-SELECT first, count FROM chunk_portions WHERE chunk_set = $1 AND file = $2;
+SELECT first, count FROM chunk_portions WHERE chunk_set = $1 AND file = $2 LIMIT $3;
 
 -- name: chunk_sets_to_erase
 SELECT number FROM chunk_sets WHERE to_erase = 1 ORDER BY number LIMIT $1;

@@ -109,12 +109,12 @@ class AgentServer:
 
 @asynccontextmanager
 async def open_agent_server(
-    backend: ScriptedBackend, agent: AgentSettings = ADDING, *, heartbeat: float = 10.0
+    backend: ScriptedBackend, agent: AgentSettings = ADDING, *, heartbeat: float = 10.0, **limits: int
 ) -> AsyncGenerator[AgentServer, None]:
     """An application whose agent uses this model and an in-memory store."""
     settings = Settings(store=StoreSettings(url="memory:"), seal=SealSettings(key="seal"), agent=agent)
     keys = Keys((), pepper=b"pepper", clock=lambda: NOW)
-    app = App(never_opened, lambda: "req_1", options(keys=keys, heartbeat=heartbeat))
+    app = App(never_opened, lambda: "req_1", options(keys=keys, heartbeat=heartbeat, **limits))
     async with open_agents(settings, [Route("m", backend)]) as served:
         numbers = iter(range(1, 1000))
         ring = Keyring(

@@ -146,7 +146,10 @@ class App:
             if exchange.head.anthropic_version:
                 exchange.errors = match.versioned_errors
             exchange.profile = profiles.named(exchange.head.profile)
-            await self._handle(exchange, match)
+            try:
+                await self._handle(exchange, match)
+            finally:
+                exchange.release_body()
         except ClientGone as gone:
             drop_tracebacks(gone)
             logger.info("request %s: the client disconnected", exchange.request_id)

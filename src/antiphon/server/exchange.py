@@ -61,6 +61,7 @@ class Exchange:
     __slots__ = (
         "_has_body",
         "_headers",
+        "_held",
         "_query_string",
         "_send",
         "address",
@@ -103,6 +104,7 @@ class Exchange:
         self.errors = OPENAI_ERRORS
         self._has_body = True
         """Whether some of the body may still be unread."""
+        self._held: HeldBody | None = None
 
     @property
     def started(self) -> bool:
@@ -128,17 +130,15 @@ class Exchange:
         wanted = name.encode()
         return [value.decode("latin-1") for sent, value in self._headers if sent == wanted]
 
-    async def body(self, limit: int, admission: Admission, lease: Lease | None = None) -> bytes:
+    async def body(self, limit: int, admission: Admission) -> bytes:
         """The complete JSON body, when the request may start. Its size is checked before and while it is
         read."""
-        body = await self.decodable_body(limit, admission, lease, may_be_large=False)
+        body = await self.decodable_body(limit, admission, may_be_large=False)
         assert isinstance(body, bytes)
         return body
 
-    async def decodable_body(
-        self, limit: int, admission: Admission, lease: Lease | None = None, *, may_be_large: bool = True
-    ) -> Body:
-        """The same; the texts of a large one are decoded. It counts as held until the lease ends."""
+    async def decodable_body(self, limit: int, admission: Admission, *, may_be_large: bool = True) -> Body:
+        """The same; the texts of a large one are decoded. It counts as held until `release_body`."""
         self._check_json()
         declared, piece, more = int(self.head.content_length or 0), b"", True
         small = min(limit, SMALL_BODY_BYTES)
@@ -150,9 +150,7 @@ class Exchange:
                     await admission.starts.wait(self.caller.tenant)
                 return piece
         tenant = self.caller.tenant
-        held = None if lease is None else HeldBody(admission.held, tenant)
-        if lease is not None and held is not None:
-            lease.at_end(held.release)
+        held = self._held = HeldBody(admission.held, tenant)
         received = ReceivedBody(limit, admission.bodies, tenant, may_be_large=may_be_large, held=held)
         try:
             received.expect(declared)
@@ -169,6 +167,12 @@ class Exchange:
             await asyncio.sleep(0)
             return await received.large()
         return received.joined()
+
+    def release_body(self) -> None:
+        """The request is answered, or refused: its body is no longer held."""
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
     async def stream_body(
         self, limit: int, seconds: float, min_bytes_per_second: int | None = None
@@ -324,12 +328,12 @@ class BodyReader:
     def read_within(self, exchange: Exchange, lease: Lease) -> Awaitable[bytes]:
         """The complete body, for routes that work on: then they call `lease.expect_disconnect`."""
         self._expect(lease)
-        return exchange.body(self.max_bytes, self.admission, lease)
+        return exchange.body(self.max_bytes, self.admission)
 
     def read_decodable(self, exchange: Exchange, lease: Lease) -> Awaitable[Body]:
         """The same; the texts of a large body are decoded."""
         self._expect(lease)
-        return exchange.decodable_body(self.max_bytes, self.admission, lease)
+        return exchange.decodable_body(self.max_bytes, self.admission)
 
     def _expect(self, lease: Lease) -> None:
         self.admission.check()

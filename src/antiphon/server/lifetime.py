@@ -5,7 +5,6 @@ raised out of it: `BodyTimeout`, `ClientGone`, `BackendTimeout` or `Unavailable`
 """
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
@@ -81,7 +80,6 @@ class Lease:
     """The right of the current task to work on one request."""
 
     __slots__ = (
-        "_at_end",
         "_body_by",
         "_open",
         "_reason",
@@ -102,7 +100,6 @@ class Lease:
         self._receive = receive
         self._open = registry
         self._reason: Exception | None = None
-        self._at_end: Callable[[], None] | None = None
         self._body_by: float | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._work: Work | None = None
@@ -117,9 +114,6 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.discard(self)
-        if self._at_end is not None:
-            self._at_end()
-            self._at_end = None
         if self._watcher is not None:
             self._watcher.cancel()
         task = self._task
@@ -135,10 +129,6 @@ class Lease:
         if self._reason is None:
             self._reason = reason
             self._task.cancel()
-
-    def at_end(self, release: Callable[[], None]) -> None:
-        """Call this when the work has ended."""
-        self._at_end = release
 
     def expect_body(self, seconds: float) -> None:
         """The body must be read within so many seconds, plus one sweep at most."""

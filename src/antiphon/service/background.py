@@ -20,6 +20,7 @@ from antiphon.errors import (
     BackendBroken,
     BackendTimeout,
     InvalidRequest,
+    Overloaded,
     StoreFull,
     StoreUnavailable,
     drop_tracebacks,
@@ -164,8 +165,8 @@ class Background:
             await log.close()
 
     async def _make(self, run: ResponseRun, log: EventLog) -> None:
-        """Run one attempt. Errors end the response as failed, except that of an unavailable database: then
-        the worker tries again later."""
+        """Run one attempt. Errors end the response as failed, except those of an unavailable database and of
+        an overloaded server: then the worker tries again later."""
         try:
             run.store_start = log.flush
             async with aclosing(run.events()) as batches:
@@ -178,7 +179,7 @@ class Background:
                         run.cut_off(f"{self.max_log_bytes} bytes of stored events")
                     if log.crowded:
                         await _wait_for_room(run, log)
-        except (Fenced, Unkept, StoreUnavailable, StoreFull):
+        except (Fenced, Unkept, StoreUnavailable, StoreFull, Overloaded):
             raise
         except AntiphonError as error:
             drop_tracebacks(error)

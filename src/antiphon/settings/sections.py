@@ -50,7 +50,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Maximum size of all request bodies that are being received, in bytes; a tenant may use half of it."""
     max_held_bytes: Annotated[int, Meta(ge=1024)] = 512 * 1024 * 1024
-    """Bytes of large requests, and of the files in them, until they are answered; a tenant may use half."""
+    """Bytes of large requests until they are answered, and as many again of the files that models are sent
+    for requests; a tenant may use half of each."""
     max_memory: Annotated[int, Meta(ge=0)] = 0
     """Memory of a server process in bytes, of which requests are refused beyond 90 %; 0: no limit."""
     body_timeout: Seconds = 30.0

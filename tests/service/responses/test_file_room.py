@@ -135,6 +135,20 @@ def test_a_tenant_sends_half_of_the_files_of_all() -> None:
     second.add(40)
 
 
+def test_the_only_turn_of_a_tenant_may_send_more_than_its_half() -> None:
+    sent = SentFiles(100)
+    first, second = sent.hold("a"), sent.hold("a")
+    first.add(40)
+    first.add(40)  # its own bytes do not count as those of another one
+    with pytest.raises(Overloaded):
+        second.add(1)
+    with pytest.raises(Overloaded):
+        first.add(21)
+    sent.hold("b").add(20)
+    first.release()
+    second.add(80)
+
+
 class Pictured:
     """A client of a server whose model takes pictures by their content only, with a picture."""
 
@@ -173,7 +187,8 @@ async def test_files_that_are_sent_along_are_held_for_a_turn() -> None:
         picture = server.picture
         for _ in range(5):
             assert (await server.ask(picture))[0] == 200
-        status, body = await server.ask(picture, picture)
+        assert (await server.ask(picture, picture))[0] == 200, "more than half, but the tenant's only turn"
+        status, body = await server.ask(*[picture] * 4)
         assert (status, "being sent to models" in body["error"]["message"]) == (503, True)
         status, _ = await server.ask({"type": "input_file", "file_id": "file-unknown"}, picture)
         assert 400 <= status < 500

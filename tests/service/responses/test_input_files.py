@@ -20,7 +20,8 @@ from antiphon.errors import InvalidRequest, Overloaded
 from antiphon.protocol.response import Response
 from antiphon.server.memory import memory_client
 from antiphon.service.responses import file_texts
-from antiphon.service.responses.file_texts import MAX_FILES_AT_ONCE
+from antiphon.service.responses.file_room import HeldFiles
+from antiphon.service.responses.file_texts import MAX_FILES_AT_ONCE, SENT_COPIES
 from antiphon.settings import (
     DocumentSettings,
     EgressSettings,
@@ -270,6 +271,60 @@ async def test_a_model_that_sees_gets_pages_without_text_as_images(
             "image_url",
         ]
         assert any("pages without text are sent as images (2)" in line for line in downgrades(mixed))
+
+
+def page_bytes(upstream: Upstream) -> list[int]:
+    """The sizes of the page images that the upstream was sent."""
+    parts = upstream.requests[-1]["messages"][-1]["content"]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [len(base64.b64decode(url.partition(",")[2])) for url in urls]
+
+
+@pytest.mark.parametrize(
+    ("data", "pages"), [(scanned_pdf(4), 4), (pdf_file("Hello cat", "", "", ""), 3)], ids=["scan", "mixed"]
+)
+async def test_page_images_count_among_what_is_sent_along(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch, data: bytes, pages: int
+) -> None:
+    async def takes(*_: object) -> bool:
+        return True
+
+    held: list[int] = []
+    original = HeldFiles.add
+
+    def adding(files: HeldFiles, size: int) -> None:
+        held.append(size)
+        original(files, size)
+
+    monkeypatch.setattr(HeldFiles, "add", adding)
+    monkeypatch.setattr(
+        "antiphon.backends.chat_completions.client.ChatCompletionsBackend.takes_images", takes
+    )
+    async with Antiphon(settings(upstream)) as antiphon:
+        await ask(antiphon, file(data))
+        sizes = page_bytes(upstream)
+        assert len(sizes) == pages
+        assert held == [SENT_COPIES * sum(sizes)]
+        monkeypatch.setattr(file_texts, "MAX_SENT_BYTES", sum(sizes) - 1)
+        response = await ask(antiphon, file(data))
+        assert page_bytes(upstream) == sizes[:-1]
+        assert any("1 page images are left out" in line for line in downgrades(response))
+
+
+async def test_a_scan_that_there_is_no_room_for_is_a_400(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def takes(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(file_texts, "MAX_SENT_BYTES", 1)
+    monkeypatch.setattr(
+        "antiphon.backends.chat_completions.client.ChatCompletionsBackend.takes_images", takes
+    )
+    async with Antiphon(settings(upstream)) as antiphon:
+        with pytest.raises(InvalidRequest) as refused:
+            await ask(antiphon, file(scanned_pdf(1)))
+    assert (refused.value.code, refused.value.param) == ("file_too_large", "input[0].content[1].file_data")
 
 
 @asynccontextmanager

@@ -111,9 +111,9 @@ class AgentRoutes:
         """Execute a request. It is cancelled when the client leaves."""
         case = asked_case(exchange.query())
         stream = AgentStream(exchange, case, self._heartbeat)
-        body = await self._bodies.read(exchange)
         request = parse_execute_request(
-            body, lambda asked: self._served.agent.check(asked, exchange.caller.tenant)
+            await self._bodies.read(exchange),
+            lambda asked: self._served.agent.check(asked, exchange.caller.tenant),
         )
         try:
             with self._lifetimes.lease(exchange.receive) as lease:
@@ -171,6 +171,7 @@ class AgentRunRoutes:
         case = asked_case(exchange.query())
         body = await self._bodies.read(exchange)
         submitted = parse_run_request(body, lambda asked: self._agent.check(asked, exchange.caller.tenant))
+        del body
         run = await self._runs.submit(exchange.caller, submitted.request, submitted.title)
         if submitted.request.streaming:
             # A client that loses the stream needs the id to follow the run again.

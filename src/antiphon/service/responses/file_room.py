@@ -6,8 +6,13 @@ Requests name files by ids and URLs, so their bodies are small: the limits of bo
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator
+<<<<<<< HEAD
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
+=======
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Self
+>>>>>>> fix-b
 
 from antiphon.errors import Overloaded
 
@@ -112,10 +117,12 @@ class SentFiles:
         """The files of one response; none yet."""
         return HeldFiles(self, tenant)
 
-    def reserve(self, tenant: str, size: int) -> None:
-        """Raise `Overloaded` if there is no room for so many more bytes."""
+    def reserve(self, tenant: str, size: int, own: int) -> None:
+        """Raise `Overloaded` if there is no room for so many more bytes of a response that holds `own`. If no
+        other one of the tenant holds any, it may hold more than half."""
         used = self._tenants[tenant]
-        if self._tenants.total() + size > self._max_bytes or used + size > self._max_bytes // 2:
+        is_beyond_half = used > own and used + size > self._max_bytes // 2
+        if is_beyond_half or self._tenants.total() + size > self._max_bytes:
             raise Overloaded("Too many large files are being sent to models. Try again in a moment.")
         self._tenants[tenant] += size
 
@@ -127,22 +134,28 @@ class SentFiles:
 
 
 class HeldFiles:
-    """The bytes of files that one turn of a response sends."""
+    """The bytes of files that the turns of a response send, until its last one has ended."""
 
-    __slots__ = ("_files", "_size", "_tenant")
+    __slots__ = ("_files", "_tenant", "size")
 
     def __init__(self, files: SentFiles, tenant: str) -> None:
         self._files = files
         self._tenant = tenant
-        self._size = 0
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def add(self, size: int) -> None:
         """Hold so many bytes more. Raises `Overloaded`."""
-        self._files.reserve(self._tenant, size)
-        self._size += size
+        self._files.reserve(self._tenant, size, self.size)
+        self.size += size
 
-    def release(self) -> None:
-        """The turn has ended."""
-        if self._size:
-            self._files.release(self._tenant, self._size)
-            self._size = 0
+    def release(self, kept: int = 0) -> None:
+        """Give all but so many bytes back."""
+        if self.size > kept:
+            self._files.release(self._tenant, self.size - kept)
+            self.size = kept

@@ -5,7 +5,7 @@ import base64
 import binascii
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from antiphon.backends.files import FileNotTaken
 from antiphon.documents.document import Document, Unreadable
 from antiphon.documents.reader import MAX_FILE_BYTES, DocumentReader
-from antiphon.errors import InvalidRequest, NotFound
+from antiphon.errors import InvalidRequest, NotFound, Overloaded
 from antiphon.http.download import Downloaded, Downloader
 from antiphon.protocol.content import InputFile, InputImage, InputText, MessagePart
 from antiphon.protocol.downgrade import Downgrades
@@ -39,6 +39,9 @@ MAX_SENT_BYTES = 32 * 1024 * 1024
 """Of all files and images of one turn whose content is sent along, instead of an id or a URL."""
 SENT_COPIES = 3
 """How often content that is sent along is in memory: in base64, and in the request to the model."""
+MAX_WAIT_SECONDS = 30.0
+"""How long a turn waits for room for its files at most, and the pause between two tries."""
+FULL_PAUSE_SECONDS = 0.5
 DOWNLOADED_BYTES = MAX_FILE_BYTES // 4
 """What a file is expected to have whose size is not known."""
 DECODED_AT_ONCE_CHARS = 1024 * 1024
@@ -124,12 +127,41 @@ class FileTexts:
         """What the files of a response will hold while a model is sent them."""
         return self._sent.hold(tenant)
 
+    async def converted_in_time(
+        self,
+        plan: RoundPlan,
+        refused: FileNotTaken,
+        context: Context,
+        tenant: str,
+        held: HeldFiles,
+        *,
+        seconds: float,
+        beat: Callable[[], Awaitable[None]],
+    ) -> RoundPlan:
+        """The same as `converted`. While there is no room for the files, it tries again for so many seconds.
+        Meanwhile it holds none of them: turns that wait for each other's files would all wait in vain."""
+        loop = asyncio.get_running_loop()
+        kept = held.size
+        deadline = loop.time() + min(seconds, MAX_WAIT_SECONDS)
+        while True:
+            try:
+                converted = await self.converted(plan, refused, context, tenant, held)
+            except Overloaded:
+                held.release(kept)
+                if loop.time() + FULL_PAUSE_SECONDS > deadline:
+                    raise
+            else:
+                await beat()
+                return converted
+            await asyncio.sleep(FULL_PAUSE_SECONDS)
+            await beat()
+
     async def converted(
         self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str, held: HeldFiles
     ) -> RoundPlan:
         """The plan without the files that its backend has refused. Raises `InvalidRequest` for a file of the
         request that cannot be read; one of the history is left out and reported. The content that is sent
-        along is added to what is `held`."""
+        along is added to what is `held`. Raises `Overloaded` if there is no room for it."""
         items = [*plan.attempt.items, *plan.added]
         budget = await self._budget(plan)
         sees = (await plan.attempt.route.image_support()).level == "native"
@@ -265,10 +297,7 @@ class _Conversion:
     async def _data_url(self, media: str, data: bytes) -> str:
         """The content in base64; in slices, so that others are served meanwhile."""
         if len(data) > self.room_bytes:
-            message = (
-                f"The files that are sent to the model have more than {MAX_SENT_BYTES:,} bytes together."
-            )
-            raise InvalidRequest(message, param=self.place.member, code="file_too_large")
+            raise self._too_large()
         pieces = [f"data:{media};base64,"]
         for start in range(0, len(data), ENCODED_AT_ONCE_BYTES):
             pieces.append(base64.b64encode(data[start : start + ENCODED_AT_ONCE_BYTES]).decode())
@@ -280,11 +309,16 @@ class _Conversion:
         try:
             document = await self.texts.read(self.tenant, await _key(data, name), data, name)
         except Unreadable:
-            if images := await self._images(data, range(1, MAX_PAGE_IMAGES + 1)):
-                self._report(f"'{name}' has no text: its first pages are sent as images ({len(images)})")
-                return _Shown([InputText(text=f"[FILE {name}]"), *images])
-            raise
-        images = await self._images(data, document.empty_pages[:MAX_PAGE_IMAGES])
+            drawn = await self._drawn(data, range(1, MAX_PAGE_IMAGES + 1))
+            if not drawn:
+                raise
+            images, sent_bytes = self._images(drawn, name)
+            if not images:
+                raise self._too_large() from None
+            self._report(f"'{name}' has no text: its first pages are sent as images ({len(images)})")
+            return _Shown([InputText(text=f"[FILE {name}]"), *images], sent_bytes=sent_bytes)
+        drawn = await self._drawn(data, document.empty_pages[:MAX_PAGE_IMAGES])
+        images, sent_bytes = self._images(drawn, name)
         self._report(f"'{name}' is sent as text, because this model's server does not take such files")
         for omission in document.omissions:
             if not (images and len(images) == len(document.empty_pages)):
@@ -300,17 +334,36 @@ class _Conversion:
             self.downgrades.add("input_omitted", message, "input")
         mark = self.place.file.prompt_cache_breakpoint
         parts: list[MessagePart] = [InputText(text=text, prompt_cache_breakpoint=mark), *images]
-        return _Shown(parts, len(text.encode()))
+        return _Shown(parts, len(text.encode()), sent_bytes)
 
-    async def _images(self, data: bytes, pages: Sequence[int]) -> list[InputImage]:
+    async def _drawn(self, data: bytes, pages: Sequence[int]) -> list[bytes]:
+        """These pages of a PDF as JPEG images; none if they are of no use."""
         if not (self.sees and pages and b"%PDF-" in data[:1024]):
             return []
         try:
-            drawn = await self.texts.draw(self.tenant, data, list(pages))
+            return await self.texts.draw(self.tenant, data, list(pages))
         except Unreadable:
             return []
-        urls = (f"data:image/jpeg;base64,{base64.b64encode(image).decode()}" for image in drawn)
-        return [InputImage(image_url=url) for url in urls]
+
+    def _images(self, drawn: Sequence[bytes], name: str) -> tuple[list[InputImage], int]:
+        """The first pages that there is room for, and their bytes; that others are left out is reported."""
+        images: list[InputImage] = []
+        sent_bytes = 0
+        for page in drawn:
+            if sent_bytes + len(page) > self.room_bytes:
+                left_out = len(drawn) - len(images)
+                why = f"with them the files have more than {MAX_SENT_BYTES:,} bytes together"
+                message = f"{{param}}: '{name}': {left_out} page images are left out: {why}"
+                self.downgrades.add("input_omitted", message, "input")
+                break
+            url = f"data:image/jpeg;base64,{base64.b64encode(page).decode()}"
+            images.append(InputImage(image_url=url))
+            sent_bytes += len(page)
+        return images, sent_bytes
+
+    def _too_large(self) -> InvalidRequest:
+        message = f"The files that are sent to the model have more than {MAX_SENT_BYTES:,} bytes together."
+        return InvalidRequest(message, param=self.place.member, code="file_too_large")
 
     async def _content(self) -> tuple[bytes, str]:
         """The file, and its name in a URL or in the store."""

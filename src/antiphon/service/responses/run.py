@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from antiphon.backends.files import FileNotTaken
 from antiphon.caller import Caller
-from antiphon.errors import AntiphonError, BackendError, BackendTimeout, RequestError, Unavailable
+from antiphon.errors import AntiphonError, BackendError, BackendTimeout, Overloaded, RequestError, Unavailable
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
 from antiphon.protocol.ids import Clock
@@ -32,7 +32,7 @@ from antiphon.service.responses.history import ModelView
 from antiphon.service.responses.loop_end import LoopEnd
 from antiphon.service.responses.rounds import Round, RoundBuilder
 from antiphon.service.responses.stages.base import RoundPlan
-from antiphon.service.responses.summarise import no_beat
+from antiphon.service.responses.summarise import Beat, no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
@@ -120,35 +120,36 @@ class ResponseRun:
                 async for events in first_batches:
                     yield self.record.made(events)
         limit = self._limit
-        while (plan := self._plan) is not None:
-            self._plan = made = failure = None
-            try:
-                made = await self._entered(answer, plan)
-                route = plan.attempt.route
-                with route.free_slot(self._tenant) or await route.slot(self._tenant) as slot:
-                    self.turn = slot
-                    batches = self._batches(made, slot)
-                    try:
-                        async for batch in batches:
-                            self._loop_end.check_time()
-                            chunks = made.feed(limit.take(batch), slot)
-                            if events := answer.feed(chunks):
-                                yield self.record.sent(events)
-                            if limit.ended or made.cut is not None:
-                                break
-                    finally:
-                        await batches.aclose()
-                    made.check_answered()
-            except (BackendError, RequestError) as error:
-                failure = error
-            finally:
-                self._files.release()
-            self.turn = None
-            self.record.end_turn(failure)
-            if made is None or made.needs_end or failure is not None:
-                async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
-                    async for events in last_batches:
-                        yield self.record.made(events)
+        with self._files:  # later rounds send what the first one does
+            while (plan := self._plan) is not None:
+                self._plan = made = failure = None
+                held = self._files.size
+                try:
+                    made = await self._entered(answer, plan)
+                    route = plan.attempt.route
+                    with route.free_slot(self._tenant) or await route.slot(self._tenant) as slot:
+                        self.turn = slot
+                        batches = self._batches(made, slot)
+                        try:
+                            async for batch in batches:
+                                self._loop_end.check_time()
+                                chunks = made.feed(limit.take(batch), slot)
+                                if events := answer.feed(chunks):
+                                    yield self.record.sent(events)
+                                if limit.ended or made.cut is not None:
+                                    break
+                        finally:
+                            await batches.aclose()
+                        made.check_answered()
+                except (BackendError, RequestError) as error:
+                    failure = error
+                    self._files.release(held)
+                self.turn = None
+                self.record.end_turn(failure)
+                if made is None or made.needs_end or failure is not None:
+                    async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
+                        async for events in last_batches:
+                            yield self.record.made(events)
         yield await self._finish(answer, answer.begin_and_complete())
 
     async def _unlocking(
@@ -177,7 +178,7 @@ class ResponseRun:
         answer = self._answer
         if self.ended or answer is None or not (answer.begun or self._earlier):
             return []
-        if isinstance(error, Unavailable):
+        if isinstance(error, Unavailable) and not isinstance(error, Overloaded):
             self._finisher.hurry()
         return await self._finish(answer, answer.feed([Failed(error)]))
 
@@ -329,9 +330,7 @@ class ResponseRun:
 
     async def _compact(self, context: Context, view: ModelView) -> CompactionPlan:
         """What the model sees of a conversation that is compacted, or is to be compacted now."""
-        return await self._parts.compactor.plan(
-            view.items, context, self._tenant, beat=self._lock.renew if self._lock is not None else no_beat
-        )
+        return await self._parts.compactor.plan(view.items, context, self._tenant, beat=self._beat)
 
     def _new_answer(self, context: Context) -> Answer:
         parts, request, earlier = self._parts, context.request, self._earlier
@@ -368,10 +367,17 @@ class ResponseRun:
             return self._enter(answer, await self._without_files(plan, refused, answer.context))
 
     async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
-        converted = await self._parts.files.converted(plan, refused, context, self._tenant, self._files)
-        if self._lock is not None:
-            await self._lock.renew()
-        return converted
+        seconds = plan.attempt.route.total_seconds + self._started_at - asyncio.get_running_loop().time()
+        return await self._parts.files.converted_in_time(
+            *(plan, refused, context, self._tenant, self._files),
+            seconds=seconds if self.begun else 0.0,
+            beat=self._beat,
+        )
+
+    @property
+    def _beat(self) -> Beat:
+        """For long work: renews the lock."""
+        return no_beat if self._lock is None else self._lock.renew
 
     def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         trace = self.record.begin_turn(plan.attempt.route)
@@ -423,8 +429,7 @@ class ResponseRun:
         """The events of what hosted tools do. Afterwards the start of a call is stored."""
         if events := answer.feed(chunks):
             yield events
-        if self._lock is not None:
-            await self._lock.renew()
+        await self._beat()
         if self.store_start is not None and chunks and isinstance(chunks[0], HostedItemBegun):
             await self.store_start()
 

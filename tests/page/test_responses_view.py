@@ -1,10 +1,11 @@
 """The list of responses, and what is known of one of them."""
 
 import re
+import time
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.page.browser import Opened
 from tests.page.model_server import ModelServer
@@ -24,6 +25,16 @@ def traced_call(world: World) -> dict[str, Any]:
     """A response of two items with a trace."""
     body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER]}
     return world.post("/v1/responses", body, **TRACED)
+
+
+def count_events(world: World, response: str) -> int:
+    """How many events of a response are stored."""
+    last, more = -1, True
+    while more:
+        path = f"/v1/responses/{response}/events?limit=1000"
+        page = world.get(path if last < 0 else f"{path}&after={last}")
+        last, more = page["data"][-1]["sequence_number"], page["has_more"]
+    return last + 1
 
 
 @pytest.mark.requirement("PAGE/responses-filters")
@@ -136,6 +147,31 @@ def test_every_event_is_a_step(page: Opened, world: World) -> None:
     expect(page.tab.locator(".event-row[aria-current]")).to_contain_text(events[1]["event"]["type"])
     page.button("Next").click()
     expect(page.tab.get_by_text(f"3 of {len(events)}")).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE/responses-events")
+def test_events_of_a_long_run_are_read_once_even_if_they_arrive_slowly(
+    page: Opened, world: World, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "words", 100_000)
+    response = world.respond("steady", "Count.", background=True)["id"]
+    asked: list[str] = []
+
+    def slowly(route: Route) -> None:
+        asked.append(route.request.url)
+        time.sleep(2.5)  # longer than the page waits before it asks again
+        route.continue_()
+
+    page.tab.route("**/events?*", slowly)
+    page.go(f"responses/{response}?tab=events")
+    expect(page.tab.locator(".event-row").first).to_be_visible(timeout=30_000)
+    page.tab.wait_for_timeout(5_000)
+    world.post(f"/v1/responses/{response}/cancel", {})
+    expect(page.tab.locator(".head .badge")).to_have_text("cancelled", timeout=30_000)
+    total = count_events(world, response)
+    expect(page.tab.get_by_text(f"1 of {total}")).to_be_visible(timeout=30_000)
+    assert len(asked) > 2
+    assert ["after=" in url for url in asked] == [False] + [True] * (len(asked) - 1)
 
 
 @pytest.mark.requirement("PAGE/responses-errors")

@@ -78,7 +78,7 @@ def served(work: Work, creator: Creator) -> tuple[ServedTool, ...]:
     files: Any = FilesOf(creator)
     painter: Any = Painter(work)
     containers = Containers(WorkingSandbox(work), files, creator.ids, creator.clock, ContainerLimits())
-    return ContainerShell(containers), ImageGeneration({"painter": painter})
+    return ContainerShell(containers, 120), ImageGeneration({"painter": painter})
 
 
 @pytest.mark.requirement("HOSTED/loop-resume")

@@ -26,6 +26,10 @@ STATEMENTS = {
         INSERT INTO items (tenant, chain, pos, id, type, body)
         SELECT 't', chain, pos, pos, 'message', '' FROM generate_series(1, 5) chain, generate_series(1, 4000) pos
     """,
+    "add_answered_approvals": """
+        INSERT INTO approvals SELECT 't', n, 'r' || n, n, 'mcp_approval_response', '' FROM generate_series(1, 20000) n
+    """,
+    "explain_open_approvals": f"EXPLAIN {load_statements('postgres')['open_approvals']}",
     "explain_history_part": f"EXPLAIN {load_statements('postgres')['history_part']}",
     "mistake": "SELECT nonsense FROM owners",
 }

@@ -116,6 +116,16 @@ async def test_a_history_is_ranges_of_an_index_even_where_chains_are_long(databa
 
 
 @slow
+async def test_approvals_that_were_answered_are_not_read_to_find_those_that_wait(
+    database: PostgresDatabase,
+) -> None:
+    await database.write(one("add_answered_approvals"))
+    await database.vacuum()
+    rows = await database.read(one("explain_open_approvals", "t", 1, 10, 1000))
+    assert "using approvals_waiting" in "\n".join(line for (line,) in rows)
+
+
+@slow
 async def test_more_scripts_than_connections_wait_for_their_turn(database: PostgresDatabase) -> None:
     await asyncio.gather(*(database.write(one("add", str(n), 1.0)) for n in range(100)))
     assert await count_of(database) == 100

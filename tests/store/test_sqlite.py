@@ -155,6 +155,10 @@ def test_lists_and_statistics_are_read_from_an_index_alone(plans: dict[str, str]
     )
 
 
+def test_approvals_that_wait_are_found_without_those_that_were_answered(plans: dict[str, str]) -> None:
+    assert "SEARCH approvals USING INDEX approvals_waiting (tenant=?)" in plans["open_approvals"]
+
+
 async def test_saves_that_come_together_are_committed_together(
     store: Stores, traced_statements: list[str]
 ) -> None:

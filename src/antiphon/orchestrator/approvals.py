@@ -6,11 +6,10 @@ from antiphon.errors import InvalidRequest
 from antiphon.orchestrator.continuation import Previous
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentToolCall, ApprovalAnswer, ApprovalRequest
 from antiphon.protocol.content import JsonObject
+from antiphon.protocol.tool_items import OUTCOME_UNKNOWN
 from antiphon.tools.call_record import CallKey
 from antiphon.tools.call_runner import Approval, CallRunner
 from antiphon.tools.declaration import ToolCall
-
-UNKNOWN = "The server was interrupted after the approval: the call may have run, its outcome is unknown."
 
 
 def as_tool_call(call: AgentToolCall) -> ToolCall:
@@ -57,10 +56,11 @@ def approval_items(
 
 
 def outcome_unknown(item: JsonObject) -> JsonObject:
-    """The answer to a request that was answered before: the model is told what is known of the call."""
-    if item.get("type") != "mcp_approval_response":
+    """An approval that was sent before: its call must not run again, and the model is told why. The call of a
+    refusal has not run."""
+    if item.get("type") != "mcp_approval_response" or not item.get("approve"):
         return item
-    return {**item, "approve": False, "reason": UNKNOWN}
+    return {**item, "approve": False, "reason": OUTCOME_UNKNOWN}
 
 
 def check_answers(request: AgentExecuteRequest, previous: Previous, runner: CallRunner) -> None:

@@ -12,6 +12,12 @@ from antiphon.protocol.content import JsonObject
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 Execution = Literal["server", "client"]
 
+OUTCOME_UNKNOWN = (
+    "The server was interrupted after the approval: this call may have run, and its outcome is unknown. Do "
+    "not call it again unless it is safe to run it twice."
+)
+"""The reason of an `McpApprovalResponse` that only keeps an approved call from running twice."""
+
 
 class ToolSearchCall(Struct, tag_field="type", tag="tool_search_call", frozen=True, kw_only=True):
     """The model looks for tools that were not shown to it. Without a `call_id` the server looked itself."""

@@ -124,7 +124,7 @@ class TraceRecorder:
         self.client = Recorded(self._budget)
         self.turns: list[TurnTrace] = []
         self.read_ms: int | None = None
-        """When the history had been read from the store."""
+        """When the history had been read from the store; None without one."""
         if client_request is not None:
             self.client.add(client_request)
 

@@ -58,7 +58,7 @@ def make_served_tools(
         if containers is not None and not stores.stateless:
             yield CodeInterpreter(containers)
             if containers.sandbox.has_shell:
-                yield ContainerShell(containers)
+                yield ContainerShell(containers, settings.tools.call_seconds)
 
     return tuple(tools())
 

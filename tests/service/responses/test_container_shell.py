@@ -44,7 +44,7 @@ def running(
     make_creator: MakeCreator, containers: Containers, *turns: list[Chunk]
 ) -> tuple[Creator, ScriptedBackend]:
     backend = ScriptedBackend(*([turn] for turn in turns))
-    tools = (CodeInterpreter(containers), ContainerShell(containers))
+    tools = (CodeInterpreter(containers), ContainerShell(containers, 120))
     return make_creator(backend, served_tools=tools), backend
 
 

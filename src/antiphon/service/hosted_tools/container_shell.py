@@ -1,5 +1,6 @@
 """`shell` in a container: the model runs commands in the containers of `code_interpreter`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from antiphon.turn.hosted_calls import HostedCall
 from antiphon.turn.tools import HostedForm
 
 MAX_COMMANDS = 64
+COMMANDS_SHARE = 0.9
+"""Of the time of a call, for its commands. A cancelled call ends its container: they end before."""
 _DESCRIPTION = (
     "Run commands of a shell in a container without network. Each entry of 'commands' is one command line, "
     f"run by itself in {DATA_FOLDER}: what belongs together, such as a change of the folder, must be in one "
@@ -36,6 +39,8 @@ class ContainerShell:
     """Serves `shell` with the environment of a container."""
 
     containers: Containers
+    call_seconds: float
+    """The time of a call (`HostedLimits.call_seconds`)."""
     types: frozenset[str] = frozenset({SHELL})
 
     def owns(self, declared: HostedTool) -> bool:
@@ -49,7 +54,7 @@ class ContainerShell:
         form = HostedForm(
             key=key, declared=declared, name=SHELL, description=_DESCRIPTION, parameters=PARAMETERS
         )
-        return OpenedTool([ContainerShellFunction(form, use)])
+        return OpenedTool([ContainerShellFunction(form, use, COMMANDS_SHARE * self.call_seconds)])
 
 
 @dataclass(slots=True)
@@ -59,8 +64,13 @@ class ContainerShellFunction:
 
     form: HostedForm
     use: ContainerUse
+    seconds: float
+    """For all commands of a call."""
     repeatable: bool = False
     """Commands change the files of their container."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The container runs one command at a time: the time that is left to one of another call of the same turn
+    is known when it begins."""
     _call_ids: dict[int, str] = field(default_factory=dict[int, str])
     """The call ids that clients see, by the index of the call in its turn."""
 
@@ -69,6 +79,7 @@ class ContainerShellFunction:
 
     async def run(self, call: HostedCall) -> AsyncGenerator[Sequence[Chunk], None]:
         """Run the commands one after another: they are sent before, their output after."""
+        until = asyncio.get_running_loop().time() + self.seconds
         action, fault = read_shell(call.arguments)
         self._call_ids[call.index] = call_id = self.use.containers.ids.new("call")
         longest = action["max_output_length"]
@@ -84,13 +95,17 @@ class ContainerShellFunction:
         yield [HostedItemBegun(call.index, output)]
         if fault or len(action["commands"]) > MAX_COMMANDS:
             raise InvalidRequest(fault or f"There can be at most {MAX_COMMANDS} commands.")
-        printed = [await self._run(container, command, action) for command in action["commands"]]
+        printed = [await self._run(container, command, action, until) for command in action["commands"]]
         yield [HostedItemDone(replace(output, output=printed, status="completed"), None, call.index)]
 
-    async def _run(self, container: Container, command: str, action: JsonObject) -> JsonObject:
+    async def _run(self, container: Container, command: str, action: JsonObject, until: float) -> JsonObject:
         timeout_ms, longest = action["timeout_ms"], action["max_output_length"]
-        seconds = timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else float("inf")
-        result = await self.use.containers.run_command(container, command, seconds)
+        async with self._turn:
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0:
+                return {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}
+            seconds = min(timeout_ms / 1000, left) if timeout_ms and timeout_ms > 0 else left
+            result = await self.use.containers.run_command(container, command, seconds)
         self.use.pictures |= {file.name: None for file in result.changed if is_image(file.name)}
         return _output(result, longest if longest and longest > 0 else None)
 

@@ -61,18 +61,12 @@ class ContainerUse:
         known = None if container is None else container.known.by_name.get(name)
         if container is None or known is None:
             return None
-        self.pictures.pop(name, None)
         return {
             "type": "container_file_citation",
             "container_id": container.id,
             "file_id": known.id,
             "filename": name.rpartition("/")[2],
         }
-
-    def cite_pictures(self) -> list[JsonObject]:
-        """Citations of the images that were written and not cited; a message has them without a place."""
-        cited = [self.cite(name) for name in list(self.pictures)]
-        return [{**citation, "start_index": 0, "end_index": 0} for citation in cited if citation is not None]
 
 
 async def open_container(

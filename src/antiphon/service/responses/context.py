@@ -197,22 +197,18 @@ class Contexts:
         new_id: Callable[[str], str],
         session: Session | None = None,
         native: frozenset[str] = frozenset(),
+        on_history: Callable[[], None],
     ) -> Context:
         """The context of a new response. Acquires the lock; whoever calls this releases it if it raises.
-        `native`: the types of tools that the servers of the model run."""
+        `native`: the types of tools that the servers of the model run. `on_history` is called when a history
+        has been read from the store."""
         tenant = caller.tenant
         if request.unchecked:
             await self.checks.definitions(tenant, request.unchecked)
         if request.stored:
             await self.stores.responses.check()
-        base, is_stored, sealer = _NO_HISTORY, True, self.seal_key.sealer(tenant)
-        parent = request.params.previous_response_id
-        if parent is not None:
-            recalled = session.recall(parent) if session is not None else None
-            base = recalled or await self.stores.responses.continuation(tenant, parent)
-            is_stored = recalled is None
-        elif request.conversation_id is not None:
-            base = await self._conversation(tenant, request.conversation_id, lock)
+        sealer = self.seal_key.sealer(tenant)
+        base, is_stored = await self._history(request, tenant, lock, session)
         if base.tools and self.inherit_tools and not request.tools:
             brought_by = "previous_response_id" if lock is None else "conversation"
             tools = open_tools(base.tools, base.sealed_tools, sealer, brought_by)
@@ -220,6 +216,8 @@ class Contexts:
         own = _OwnItems(request.items)
         if _may_have_sides(request.items):
             own = await self._own_items(tenant, request.items)
+        if base.items and is_stored:
+            on_history()
         items, private = own.items, base.private
         check_outputs(base.items, items)
         check_approvals(base.items, items, self.served.types)
@@ -244,6 +242,7 @@ class Contexts:
         private: PrivateSides,
         sealed_tools: str | None,
         native: frozenset[str] = frozenset(),
+        on_history: Callable[[], None],
     ) -> Context:
         """The context of a response that was submitted before, whatever was deleted since. `private` are the
         private sides of its input."""
@@ -253,6 +252,8 @@ class Contexts:
             base = await self.stores.background.base(tenant, response_id)
         else:
             base = await lock.acquire()
+        if base.items:
+            on_history()
         hosted = await self._opened(request, base.items, Caller.of(tenant), response_id, native)
         approved = approved_calls(base.items, request.items, hosted)
         private = {**base.private, **private}
@@ -324,6 +325,18 @@ class Contexts:
             streamed=request.streamed,
         )
         return await served.open(request.tools, items, scope)
+
+    async def _history(
+        self, request: CreateResponse, tenant: str, lock: ConversationLock | None, session: Session | None
+    ) -> tuple[Continuation, bool]:
+        """The history of a request, and whether it is stored."""
+        parent = request.params.previous_response_id
+        if parent is not None:
+            recalled = session.recall(parent) if session is not None else None
+            return recalled or await self.stores.responses.continuation(tenant, parent), recalled is None
+        if request.conversation_id is not None:
+            return await self._conversation(tenant, request.conversation_id, lock), True
+        return _NO_HISTORY, True
 
     async def _conversation(
         self, tenant: str, conversation_id: str, lock: ConversationLock | None

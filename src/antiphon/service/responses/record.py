@@ -57,7 +57,7 @@ class RunRecord:
     _turn: TurnTrace | None = None
 
     def history_read(self) -> None:
-        """The history has been read from the store, if there is one."""
+        """The history has been read from the store."""
         if self.trace is not None:
             self.trace.history_read()
 

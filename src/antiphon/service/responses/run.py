@@ -114,7 +114,6 @@ class ResponseRun:
     async def _events(self) -> AsyncGenerator[list[Event], None]:
         self._started_at = self.record.started_at = asyncio.get_running_loop().time()
         answer, self._plan = await self._open()
-        self.record.history_read()
         if self._plan is not None and (self._earlier is not None or answer.context.approved):
             async with aclosing(self._begin(answer, self._plan)) as first_batches:
                 async for events in first_batches:
@@ -298,6 +297,7 @@ class ResponseRun:
                 new_id=self._new_id,
                 session=self._finisher.session,
                 native=self._natives,
+                on_history=self.record.history_read,
             )
             items = [*context.history, *context.request.items]
         else:
@@ -309,6 +309,7 @@ class ResponseRun:
                 private=earlier.private,
                 sealed_tools=earlier.sealed_tools,
                 native=self._natives,
+                on_history=self.record.history_read,
             )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
         return context, self._view(context, items)

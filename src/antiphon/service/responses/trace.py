@@ -190,14 +190,13 @@ def _round(index: int, turn: TurnTrace) -> JsonObject:
 def _clock(trace: TraceRecorder) -> list[JsonObject]:
     """The parts of the time, in the order in which they began."""
     spans: list[JsonObject] = []
-    free_at = trace.read_ms or 0
     if trace.read_ms is not None:
         spans.append(_span("store", "history", 0, trace.read_ms))
     for index, turn in enumerate(trace.turns):
         name = f"round {index + 1}"
         begun = turn.sent_ms if turn.sent_ms is not None else turn.entered_ms
-        if begun > free_at and index == 0:
-            spans.append(_span("queue", name, free_at, begun))
+        if begun > turn.entered_ms and index == 0:
+            spans.append(_span("queue", name, turn.entered_ms, begun))
         first = turn.chunks[0][0] if turn.chunks else None
         opened = turn.opened_ms
         ended = turn.ended_ms if turn.ended_ms is not None else trace.elapsed_ms()
@@ -206,7 +205,6 @@ def _clock(trace: TraceRecorder) -> list[JsonObject]:
         if first is not None:
             spans.append(_span("first_token", name, begun if opened is None else opened, first))
         spans.append(_span("generation", name, first or opened or begun, ended))
-        free_at = ended
     spans += _tool_spans(trace)
     return sorted(spans, key=lambda span: (span["start_ms"], span["end_ms"]))
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.items import FunctionCall, FunctionCallOutput, Item
 from antiphon.protocol.stored_items import item_id
-from antiphon.protocol.tool_items import McpApprovalRequest, McpApprovalResponse, McpCall
+from antiphon.protocol.tool_items import OUTCOME_UNKNOWN, McpApprovalRequest, McpApprovalResponse, McpCall
 
 BYTES_PER_TOKEN = 4
 CUT_NOTE = "\n\n[The output is longer: {} of its {} bytes are shown.]"
@@ -34,12 +34,14 @@ class McpCalls:
         return _pair(item, name, position, call_text(item))
 
     def show_request(self, item: McpApprovalRequest, name: str, position: int) -> Iterable[Item]:
-        """A call that was not run; nothing if it was: then its own item shows it."""
+        """A call that was not run, or may have run; nothing if its own item shows it."""
         if item_id(item) in self._run:
             return ()
         answer = self._answers.get(item_id(item))
         if answer is None or answer.approve:
             return _pair(item, name, position, _UNANSWERED)
+        if answer.reason == OUTCOME_UNKNOWN:
+            return _pair(item, name, position, OUTCOME_UNKNOWN)
         reason = f" The reason: {answer.reason}" if answer.reason else ""
         return _pair(item, name, position, _REFUSED + reason)
 

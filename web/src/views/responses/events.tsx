@@ -1,38 +1,37 @@
-import { useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { JsonTree } from "../../components/json.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
-import { ApiError, type Page, request } from "../../lib/api.ts";
+import { ApiError, request } from "../../lib/api.ts";
+import { EventLog } from "../../lib/event-log.ts";
 import { ABSENT, duration } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import type { StoredEvent } from "../../lib/trace.ts";
 
 const PAGE_SIZE = 1000;
-const MAX_EVENTS = 50_000;
 const ROW_PX = 24;
 const REFRESH_SECONDS = 2;
 
-async function loadEvents(id: string, signal: AbortSignal): Promise<StoredEvent[]> {
-  const found: StoredEvent[] = [];
-  while (found.length < MAX_EVENTS) {
-    const after = found.at(-1)?.sequence_number;
-    const query = { limit: PAGE_SIZE, after };
-    const page = await request<Page<StoredEvent>>(`/v1/responses/${encodeURIComponent(id)}/events`, {
-      query,
-      signal,
-    });
-    found.push(...page.data);
-    if (page.has_more !== true || page.data.length === 0) break;
-  }
-  return found;
+function openLog(id: string): EventLog {
+  const path = `/v1/responses/${encodeURIComponent(id)}/events`;
+  return new EventLog((after, signal) => request(path, { query: { limit: PAGE_SIZE, after }, signal }));
 }
 
 /** Every event with its number. `j` and `k` step through them. */
 export function Events({ id, running }: { id: string; running: boolean }) {
-  const { data, error, reload } = useLoad((signal) => loadEvents(id, signal), [id]);
+  const log = useMemo(() => openLog(id), [id]);
+  const { data, error, loading, reload } = useLoad((signal) => log.readOn(signal), [log]);
   const [at, setAt] = useState(0);
-  usePolling(reload, REFRESH_SECONDS, running);
+  const refresh = () => {
+    if (!loading) reload();
+  };
+  usePolling(refresh, REFRESH_SECONDS, running);
+  const wasRunning = useRef(running);
+  useEffect(() => {
+    if (wasRunning.current && !running) reload(); // the last events
+    wasRunning.current = running;
+  }, [running]);
   const events = data ?? [];
   const step = (by: number) => setAt((index) => Math.max(0, Math.min(events.length - 1, index + by)));
   useShortcuts([

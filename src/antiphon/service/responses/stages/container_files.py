@@ -43,18 +43,34 @@ class ContainerFileStage(PassingStage):
                 continue
             if self._message is not None and not isinstance(chunk, _ELSEWHERE):
                 passed += self._message.end()
-                passed += [
-                    AnnotationAdded(citation) for use in self._uses for citation in use.cite_pictures()
-                ]
+                passed += self._cite_pictures()
                 self._message = None
             passed.append(chunk)
         return passed
 
     def _cite(self, name: str) -> JsonObject | None:
         for use in self._uses:
-            if (citation := use.cite(name)) is not None:
+            if (citation := self._cite_once(use, name)) is not None:
                 return citation
         return None
+
+    def _cite_pictures(self) -> list[Chunk]:
+        """Citations of the images that were written and not cited; a message has them without a place."""
+        cited = [self._cite_once(use, name) for use in self._uses for name in list(use.pictures)]
+        return [
+            AnnotationAdded({**citation, "start_index": 0, "end_index": 0})
+            for citation in cited
+            if citation is not None
+        ]
+
+    def _cite_once(self, use: ContainerUse, name: str) -> JsonObject | None:
+        """The citation of a file of this use. Other tools that use its container need not cite it."""
+        citation = use.cite(name)
+        if citation is not None:
+            for each in self._uses:
+                if each.container is use.container:
+                    each.pictures.pop(name, None)
+        return citation
 
 
 def container_file_stage(turn: TurnRequest, opened: OpenedTools) -> ContainerFileStage | None:

@@ -29,6 +29,11 @@ def ran(code: str) -> list[str]:
         ("x = 1", []),
         ("x: int = 1", []),
         ("x = 1\nx += 1", []),
+        ("x = 1\nx <<= 1", []),
+        ("x = 1\nx >>= 1", []),
+        ("lambda: 1; x = 2", []),
+        ("x = '\u2028'; y = '\u0085'\nx + y", ["'\\u2028\\x85'"]),
+        ("x = 1  # \f \v \u2028\ny = 2\nx + y", ["3"]),
         ("for n in []:\n    n\n", []),
         ("if True:\n    1", []),
         ("import os", []),
@@ -43,6 +48,12 @@ def test_the_last_value_is_printed(code: str, printed: list[str]) -> None:
 
 def test_a_lambda_is_an_expression() -> None:
     assert "lambda" in ran("lambda x: x")[0]
+    assert "lambda" in ran("lambda x=1: x")[0]
+
+
+@pytest.mark.parametrize("code", ["y := 3", "lambda: 1; x", "'" + "\\'" * 100])
+def test_what_is_no_expression_stays_as_it_is(code: str) -> None:
+    assert show_last_value(code) == code
 
 
 @pytest.mark.parametrize("code", ["def f(:", "x = (", "'''", "  1\n 2", "@decorated"])
@@ -51,7 +62,8 @@ def test_code_that_cannot_be_read_stays_as_it_is(code: str) -> None:
 
 
 def test_very_long_code_stays_as_it_is() -> None:
-    code = "1\n" * MAX_CHARACTERS
+    assert MAX_CHARACTERS == 10_000
+    code = "1\n" * 5_001
     assert show_last_value(code) == code
 
 

@@ -1,6 +1,7 @@
 """Which sandbox containers get: bubblewrap where it works, Monty where it does not."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,14 @@ async def test_without_both_the_reasons_are_given(monkeypatch: pytest.MonkeyPatc
     assert NOT_INSTALLED in reasons
     assert "Monty is not installed" in reasons
     assert await working_sandbox(InterpreterSettings(sandbox="bubblewrap"), SMALL) == NOT_INSTALLED
+
+
+@pytest.mark.usefixtures("without_bubblewrap")
+async def test_a_sandbox_without_a_folder_for_files_is_not_served(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert "no folder for its files" in str(await working_sandbox(InterpreterSettings(), SMALL))
 
 
 async def test_the_operator_can_choose_monty() -> None:

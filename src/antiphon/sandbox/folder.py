@@ -1,38 +1,48 @@
 """Files of a sandbox in a folder of the host. All functions block: call them in a thread.
 
-The code in the sandbox cannot make links, so a path below the folder stays there.
+The code in the sandbox cannot make links, so a path below the folder stays there. By renaming, it can make
+folders that are deeper than Python can recurse, and deeper than a path can be long.
 """
 
+import logging
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
-from antiphon.sandbox.port import SLICE_BYTES, SandboxFile, SandboxFileError
+from antiphon.sandbox.port import SLICE_BYTES, SandboxEnded, SandboxFile, SandboxFileError
+
+logger = logging.getLogger(__name__)
 
 MAX_FILES = 1000
 MAX_WALKED = 5000
+"""Files and folders together. A sandbox with more is ended."""
+ENTRY_BYTES = 4096
+"""What each file and each folder counts, besides its content."""
 
 Stamps = dict[str, tuple[int, int]]
 """Size and time of each file."""
 
 
 class FileFolder:
-    """The files below a folder, with a limit for all of them together."""
+    """The files below a folder, with a limit for all of them together. What walks through them raises
+    `SandboxEnded` if they cannot all be counted: they are too many, or too deep."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self._root = root
         self._limit_bytes = limit_bytes
+        self._deleted = False
+        self._writing = Lock()
 
     def stamps(self) -> Stamps:
         """The regular files. Folders whose names begin with a dot are left out."""
         found: Stamps = {}
-        for folder, folders, names in os.walk(self._root):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            for name in names:
-                if len(found) == MAX_WALKED:
-                    return found
-                path = Path(folder, name)
-                entry = path.lstat()
-                found[str(path.relative_to(self._root))] = (entry.st_size, entry.st_mtime_ns)
+        for name, entry in self._entries():
+            if not entry.is_dir(follow_symlinks=False) and not _in_hidden_folder(name):
+                status = entry.stat(follow_symlinks=False)
+                found[name] = (status.st_size, status.st_mtime_ns)
         return found
 
     def files(self) -> tuple[SandboxFile, ...]:
@@ -42,7 +52,10 @@ class FileFolder:
 
     def room_bytes(self) -> int:
         """How much can still be written."""
-        used = sum(path.lstat().st_size for path in self._root.rglob("*") if path.is_file())
+        used = 0
+        for _, entry in self._entries():
+            is_folder = entry.is_dir(follow_symlinks=False)
+            used += ENTRY_BYTES + (0 if is_folder else entry.stat(follow_symlinks=False).st_size)
         return max(0, self._limit_bytes - used)
 
     def read(self, name: str, offset: int) -> bytes:
@@ -56,16 +69,21 @@ class FileFolder:
 
     def write(self, name: str, content: bytes, offset: int) -> None:
         """Write a slice; `offset` 0 begins a new file."""
-        path = self._path(name)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("r+b" if offset else "wb") as file:
-                if len(content) > self.room_bytes():
-                    raise SandboxFileError("No space left on device")
-                file.seek(offset)
-                file.write(content)
-        except OSError as error:
-            raise _failed(error) from None
+        with self._writing:
+            if self._deleted:
+                raise SandboxEnded("it was closed")
+            path = self._path(name)
+            if not offset:
+                self._check_count(path)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("r+b" if offset else "wb") as file:
+                    if len(content) > self.room_bytes():
+                        raise SandboxFileError("No space left on device")
+                    file.seek(offset)
+                    file.write(content)
+            except OSError as error:
+                raise _failed(error) from None
 
     def move(self, name: str, to: str) -> None:
         """Rename a file; it replaces another one of that name."""
@@ -81,11 +99,74 @@ class FileFolder:
         except OSError as error:
             raise _failed(error) from None
 
+    def delete_all(self) -> None:
+        """Delete the folder. Folders are moved to its top before they are emptied, so no path is long."""
+        with self._writing:
+            self._deleted = True
+            left = [self._root]
+            while left:
+                folder = left.pop()
+                for inner in _emptied(folder):
+                    moved = self._root / secrets.token_hex(16)
+                    with suppress(OSError):
+                        inner.chmod(0o700)
+                        inner.rename(moved)
+                        left.append(moved)
+                if folder != self._root:
+                    with suppress(OSError):
+                        folder.rmdir()
+            try:
+                self._root.rmdir()
+            except OSError as error:
+                logger.warning("the files of a sandbox in %s were not deleted: %s", self._root, error)
+
+    def _check_count(self, path: Path) -> None:
+        """A file that would be one too many is refused, before it ends the sandbox."""
+        new = len(path.relative_to(self._root).parts)
+        if sum(1 for _ in self._entries()) + new > MAX_WALKED:
+            raise SandboxFileError(f"there are too many files, about {MAX_WALKED:,}")
+
+    def _entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """All files and folders, with their names below the folder."""
+        left, seen = [""], 0
+        try:
+            while left:
+                folder = left.pop()
+                with os.scandir(self._root / folder) as entries:
+                    for entry in entries:
+                        seen += 1
+                        if seen > MAX_WALKED:
+                            raise SandboxEnded(f"it has too many files, more than {MAX_WALKED:,}")
+                        name = f"{folder}/{entry.name}" if folder else entry.name
+                        if entry.is_dir(follow_symlinks=False):
+                            left.append(name)
+                        yield name, entry
+        except OSError as error:
+            raise SandboxEnded(f"its files cannot be counted: {os.strerror(error.errno or 0)}") from None
+
     def _path(self, name: str) -> Path:
         path = Path(os.path.normpath(self._root / name))
         if self._root not in path.parents or "\0" in name:
             raise SandboxFileError("the name is not one of a file in the data folder")
         return path
+
+
+def _in_hidden_folder(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/")[:-1])
+
+
+def _emptied(folder: Path) -> list[Path]:
+    """Delete what is directly in a folder, except its folders: those are returned."""
+    folders: list[Path] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            else:
+                with suppress(OSError):
+                    path.unlink()
+    return folders
 
 
 def _failed(error: OSError) -> SandboxFileError:

@@ -6,10 +6,13 @@ import keyword
 import tokenize
 from collections.abc import Sequence
 
-MAX_CHARACTERS = 100_000
+MAX_CHARACTERS = 10_000
+"""Longer code is left as it is: the tokenizer takes quadratic time."""
 _STARTS = frozenset({"not", "await", "lambda", "None", "True", "False"})
 """Keywords that an expression can begin with."""
-_ASSIGNMENTS = frozenset({"=", ":", ";", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "|=", "&=", "^=", "@="})
+_ASSIGNMENTS = frozenset(
+    {"=", ":", ";", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "|=", "&=", "^=", "@=", "<<=", ">>=", ":="}
+)
 _SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
 
@@ -21,7 +24,8 @@ def show_last_value(code: str) -> str:
     if not statement or not _is_expression(statement):
         return code
     start, end = statement[0].start, statement[-1].end
-    lines = code.splitlines(keepends=True)
+    # Not splitlines: the tokenizer does not end lines at a form feed or U+2028.
+    lines = io.StringIO(code).readlines()
     before, last = "".join(lines[: start[0] - 1]), lines[start[0] - 1 : end[0]]
     last[-1] = last[-1][: end[1]]
     return f"{before}_ = ({''.join(last)}\n)\nif _ is not None:\n    print(repr(_))\n"
@@ -33,6 +37,8 @@ def _last_statement(code: str) -> Sequence[tokenize.TokenInfo]:
     ended = True
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.ERRORTOKEN:
+                return []
             if token.type == tokenize.NEWLINE:
                 ended = True
             elif token.type not in _SKIPPED and token.type != tokenize.ENDMARKER:
@@ -59,5 +65,7 @@ def _is_expression(statement: Sequence[tokenize.TokenInfo]) -> bool:
         elif token.string in ")]}":
             depth -= 1
         elif depth == 0 and token.string in _ASSIGNMENTS:
-            return first.string == "lambda" and token.string == ":"
+            in_lambda = first.string == "lambda" and token.string in (":", "=")
+            if not in_lambda:
+                return False
     return True

@@ -6,8 +6,8 @@ links. Importing this module needs `pydantic_monty`, an optional package.
 """
 
 import asyncio
-import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +19,7 @@ from antiphon.sandbox.folder import FileFolder, Stamps
 from antiphon.sandbox.last_value import show_last_value
 from antiphon.sandbox.port import (
     DATA_FOLDER,
+    MIB,
     CommandResult,
     Outcome,
     RunResult,
@@ -33,9 +34,13 @@ T = TypeVar("T")
 GRACE_SECONDS = 5.0
 """How much later than the interpreter itself the server ends a run that takes too long."""
 MAX_HOST_CALLS = 20_000
-"""Operations on files in the life of one interpreter; so many empty files can be made at most."""
+"""Operations on files in the life of one interpreter. How many files there can be is bounded by `FileFolder`,
+which counts them before and after each run."""
+MAX_MEMORY_BYTES = 128 * MIB
+"""What a run raises is copied to this process, in full."""
 MAX_CHANGED = 64
-_TIME_LIMIT = "feed time limit exceeded"
+MAX_ERROR_CHARACTERS = 20_000
+_TIME_LIMIT = "TimeoutError: feed time limit exceeded: "
 _NOTES = (
     "It is a small Python: no packages, no generators, no shell, and of the standard library only asyncio, "
     "base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, itertools, "
@@ -51,7 +56,11 @@ class Monty:
 
     async def start(self, limits: SandboxLimits) -> "MontySession":
         """Start a sandbox."""
-        session = MontySession(limits)
+        try:
+            folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="antiphon-container-")
+        except OSError as error:
+            raise SandboxEnded(f"there is no folder for its files: {error}") from error
+        session = MontySession(limits, Path(folder))
         try:
             await session.open()
         except BaseException:
@@ -63,11 +72,13 @@ class Monty:
 class MontySession:
     """A running sandbox."""
 
-    def __init__(self, limits: SandboxLimits) -> None:
+    def __init__(self, limits: SandboxLimits, root: Path) -> None:
         self._limits = limits
         self._turn = asyncio.Lock()
-        self._root = Path(tempfile.mkdtemp(prefix="antiphon-container-"))
-        self._folder = FileFolder(self._root, limits.disk_bytes)
+        self._root = root
+        self._folder = FileFolder(root, limits.disk_bytes)
+        self._program: asyncio.Task[RunResult] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._pool: pydantic_monty.AsyncMonty | None = None
         self._interpreter: pydantic_monty.AsyncMontySession | None = None
         self._ended = False
@@ -80,14 +91,13 @@ class MontySession:
     async def open(self) -> None:
         """Start an interpreter."""
         limits = self._limits
-        pool = pydantic_monty.AsyncMonty(min_processes=1, max_processes=1)
         try:
+            pool = self._pool = pydantic_monty.AsyncMonty(min_processes=1, max_processes=1)
             await pool.__aenter__()
-            self._pool = pool
             interpreter = pool.checkout(
                 limits={
                     "max_feed_duration_secs": limits.run_seconds,
-                    "max_memory": limits.memory_bytes,
+                    "max_memory": min(limits.memory_bytes, MAX_MEMORY_BYTES),
                     "max_suspensions": MAX_HOST_CALLS,
                 }
             )
@@ -101,8 +111,12 @@ class MontySession:
         async with self._turn:
             if self._ended:
                 raise SandboxEnded("it was closed")
+            self._program = asyncio.create_task(self._run(code))
             try:
-                return await self._run(code)
+                await asyncio.wait([self._program])
+                if self._ended:
+                    raise SandboxEnded("it was closed")
+                return self._program.result()
             except BaseException:
                 await self.close()
                 raise
@@ -131,6 +145,7 @@ class MontySession:
     async def _feed(self, code: str, output: "_Output", room: int) -> tuple[Outcome, str]:
         """The outcome of a run, and the traceback of what it has raised."""
         assert self._interpreter is not None
+        began = time.monotonic()
         mount = pydantic_monty.MountDir(
             host_path=self._root, virtual_path=DATA_FOLDER, mode="read-write", write_bytes_limit=room
         )
@@ -144,10 +159,16 @@ class MontySession:
         except pydantic_monty.MontyCrashedError:
             return "died", ""
         except (pydantic_monty.MontyRuntimeError, pydantic_monty.MontySyntaxError) as error:
-            if _TIME_LIMIT in str(error):
-                return "timeout", ""
-            return "raised", f"{error.display()[:20_000]}\n"
-        return "completed", ""
+            text = await asyncio.to_thread(_text_of, error)
+        else:
+            return "completed", ""
+        # Code can raise the same error: the clock decides.
+        if text.startswith(_TIME_LIMIT) and time.monotonic() - began >= self._limits.run_seconds:
+            return "timeout", ""
+        if text.endswith(f"RuntimeError: suspension limit {MAX_HOST_CALLS} exceeded"):
+            used = f"The {MAX_HOST_CALLS:,} operations on files that one Python process has are used up."
+            return "died", f"{text}\n{used} The next run has a new one.\n"
+        return "raised", f"{text}\n"
 
     async def write(self, name: str, content: bytes, offset: int = 0) -> None:
         """Write a slice of a file."""
@@ -172,14 +193,26 @@ class MontySession:
     async def close(self) -> None:
         """End the interpreter, and delete the files."""
         self._ended = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._program is not None:
+            self._program.cancel()
+            await asyncio.gather(self._program, return_exceptions=True)
         await self._close_interpreter()
-        await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
+        await asyncio.to_thread(self._folder.delete_all)
 
     async def _about_files(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         async with self._turn:
             if self._ended:
                 raise SandboxEnded("it was closed")
-            return await asyncio.to_thread(work, *args, **kwargs)
+            try:
+                return await asyncio.to_thread(work, *args, **kwargs)
+            except SandboxEnded:
+                await self.close()
+                raise
 
     async def _close_interpreter(self) -> None:
         interpreter, self._interpreter = self._interpreter, None
@@ -209,6 +242,15 @@ class _Output:
     @property
     def text(self) -> str:
         return self._kept.decode(errors="replace")
+
+
+def _text_of(error: pydantic_monty.MontyRuntimeError | pydantic_monty.MontySyntaxError) -> str:
+    """Its traceback, without the middle if it is very long. It blocks while a long text is built."""
+    text = error.display()
+    if len(text) <= MAX_ERROR_CHARACTERS:
+        return text
+    half = MAX_ERROR_CHARACTERS // 2
+    return f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
 def _changed(before: Stamps, after: Stamps) -> tuple[SandboxFile, ...]:

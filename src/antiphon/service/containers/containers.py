@@ -221,7 +221,7 @@ class Containers:
         """End the containers that were not used for long."""
         for container in list(self._containers.values()):
             if not container.ended and self._is_idle(container):
-                await self._end(container)
+                await self._end_logged(container)
 
     async def watch(self) -> None:
         """Expire containers, as long as this runs."""
@@ -232,7 +232,7 @@ class Containers:
     async def aclose(self) -> None:
         """End all containers."""
         for container in list(self._containers.values()):
-            await self._end(container)
+            await self._end_logged(container)
 
     def _is_idle(self, container: Container) -> bool:
         return not container.users and self._clock() - container.last_active_at > container.idle_minutes * 60
@@ -278,19 +278,28 @@ class Containers:
             if not unused:
                 message = f"There are {len(owned)} containers; delete one, or wait until one has expired."
                 raise TooManyRequests(message, code="too_many_containers")
-            await self._end(min(unused, key=lambda container: container.last_active_at))
+            await self._end_logged(min(unused, key=lambda container: container.last_active_at))
         elif len(living) >= self._limits.total:
             raise Overloaded("The server has no room for another container now.")
+
+    async def _end_logged(self, container: Container) -> None:
+        """End a container; that it fails is no reason to leave others as they are."""
+        try:
+            await self._end(container)
+        except Exception:
+            logger.exception("container %s did not end properly", container.id)
 
     async def _end(self, container: Container) -> None:
         if not container.ended:
             container.ended = True
-            if container.session is not None:
-                await container.session.close()
+            try:
+                if container.session is not None:
+                    await container.session.close()
+            finally:
                 container.session = None
-            owned = [other for other in self.list(container.tenant) if other.ended]
-            for other in owned[MAX_ENDED_PER_TENANT:]:
-                self._containers.pop(other.id, None)
+                owned = [other for other in self.list(container.tenant) if other.ended]
+                for other in owned[MAX_ENDED_PER_TENANT:]:
+                    self._containers.pop(other.id, None)
 
 
 def _expired(container: Container) -> InvalidRequest:

@@ -6,13 +6,8 @@ Requests name files by ids and URLs, so their bodies are small: the limits of bo
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator
-<<<<<<< HEAD
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
-=======
-from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
->>>>>>> fix-b
 
 from antiphon.errors import Overloaded
 

@@ -23,7 +23,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.hosted_tools.mcp.approvals import unfinished, unlisted
 from antiphon.service.responses.answer import Answer
-from antiphon.service.responses.compaction import CompactionPlan, Compactor
+from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Context, Contexts, ConversationLock
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
@@ -273,7 +273,7 @@ class ResponseRun:
             context, view = await self._resolve()
         plan, items = None, view.items
         if view.compacts or context.request.params.context_management:
-            plan = await self._compact(context, view)
+            plan = await self._parts.compactor.plan(view.items, context, self._tenant, beat=self._beat)
             items = plan.items
         answer = self._answer = self._new_answer(context)
         if plan is not None and plan.compacted is not None:
@@ -328,10 +328,6 @@ class ResponseRun:
             logger.warning("response %s: %s", self.id, text)
             self._downgrades = (Downgrade("input_omitted", text, ("input",)),)
         return view
-
-    async def _compact(self, context: Context, view: ModelView) -> CompactionPlan:
-        """What the model sees of a conversation that is compacted, or is to be compacted now."""
-        return await self._parts.compactor.plan(view.items, context, self._tenant, beat=self._beat)
 
     def _new_answer(self, context: Context) -> Answer:
         parts, request, earlier = self._parts, context.request, self._earlier

@@ -161,6 +161,13 @@ async def test_the_text_of_an_exception_is_bounded() -> None:
     await session.close()
 
 
+async def test_an_allocation_that_ends_the_process_is_followed_by_a_new_one(session: MontySession) -> None:
+    await session.write("kept", b"abc")
+    result = await session.run("raise ValueError('x' * 50_000_000)")
+    assert (result.outcome, "MemoryError" in result.logs) == ("died", True)
+    assert (await session.run("open('/mnt/data/kept').read()")).logs == "'abc'\n"
+
+
 async def test_closing_ends_a_program_that_runs(session: MontySession, temporary: Path) -> None:
     running = asyncio.create_task(session.run("open('/mnt/data/begun', 'w').write('x')\nwhile True: pass"))
     await asyncio.to_thread(wait_for_a_file, temporary)

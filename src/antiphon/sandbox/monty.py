@@ -168,7 +168,9 @@ class MontySession:
         if text.endswith(f"RuntimeError: suspension limit {MAX_HOST_CALLS} exceeded"):
             used = f"The {MAX_HOST_CALLS:,} operations on files that one Python process has are used up."
             return "died", f"{text}\n{used} The next run has a new one.\n"
-        return "raised", f"{text}\n"
+        # A single allocation beyond the memory limit ends the process, and is an ordinary error here.
+        alive = self._interpreter.worker_pid is not None
+        return "raised" if alive else "died", f"{text}\n"
 
     async def write(self, name: str, content: bytes, offset: int = 0) -> None:
         """Write a slice of a file."""

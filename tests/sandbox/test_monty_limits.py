@@ -83,6 +83,24 @@ def test_a_folder_without_permissions_is_deleted(tmp_path: Path) -> None:
     assert not root.exists()
 
 
+def test_a_file_whose_path_is_too_long_ends_the_sandbox(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    length = len(str(tmp_path))
+    while length < 3900:
+        os.mkdir("a" * 100, dir_fd=folder)
+        inner = os.open("a" * 100, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder, length = inner, length + 101
+    os.close(os.open("b" * 250, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    files = FileFolder(tmp_path, MIB)
+    for walk in (files.stamps, files.room_bytes):
+        with pytest.raises(SandboxEnded, match="cannot be counted"):
+            walk()
+    files.delete_all()
+    assert not tmp_path.exists()
+
+
 def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
     folder = FileFolder(tmp_path / "root", MIB)
     (tmp_path / "root").mkdir()

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from threading import Lock
 
 from antiphon.sandbox.port import SLICE_BYTES, SandboxEnded, SandboxFile, SandboxFileError
@@ -39,9 +40,8 @@ class FileFolder:
     def stamps(self) -> Stamps:
         """The regular files. Folders whose names begin with a dot are left out."""
         found: Stamps = {}
-        for name, entry in self._entries():
-            if not entry.is_dir(follow_symlinks=False) and not _in_hidden_folder(name):
-                status = entry.stat(follow_symlinks=False)
+        for name, status in self._entries():
+            if not S_ISDIR(status.st_mode) and not _in_hidden_folder(name):
                 found[name] = (status.st_size, status.st_mtime_ns)
         return found
 
@@ -53,9 +53,8 @@ class FileFolder:
     def room_bytes(self) -> int:
         """How much can still be written."""
         used = 0
-        for _, entry in self._entries():
-            is_folder = entry.is_dir(follow_symlinks=False)
-            used += ENTRY_BYTES + (0 if is_folder else entry.stat(follow_symlinks=False).st_size)
+        for _, status in self._entries():
+            used += ENTRY_BYTES + (0 if S_ISDIR(status.st_mode) else status.st_size)
         return max(0, self._limit_bytes - used)
 
     def read(self, name: str, offset: int) -> bytes:
@@ -126,7 +125,7 @@ class FileFolder:
         if sum(1 for _ in self._entries()) + new > MAX_WALKED:
             raise SandboxFileError(f"there are too many files, about {MAX_WALKED:,}")
 
-    def _entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _entries(self) -> Iterator[tuple[str, os.stat_result]]:
         """All files and folders, with their names below the folder."""
         left, seen = [""], 0
         try:
@@ -140,7 +139,9 @@ class FileFolder:
                         name = f"{folder}/{entry.name}" if folder else entry.name
                         if entry.is_dir(follow_symlinks=False):
                             left.append(name)
-                        yield name, entry
+                        with suppress(FileNotFoundError):  # a request that was cancelled deletes it
+                            status = entry.stat(follow_symlinks=False)
+                            yield name, status
         except OSError as error:
             raise SandboxEnded(f"its files cannot be counted: {os.strerror(error.errno or 0)}") from None
 

@@ -81,7 +81,7 @@ class ModelServer(Upstream):
         return deltas.response
 
     async def _delete(self, request: web.Request, last: JsonObject) -> web.StreamResponse:
-        """A call that deletes a folder, and then what the model is told of it."""
+        """A call that deletes a folder, and then what the model gets of it."""
         async with _Answer(request) as deltas:
             if last["role"] == "tool":
                 await deltas.send({"content": f"I was told: {last['content']}"})

@@ -56,8 +56,8 @@ def approval_items(
 
 
 def outcome_unknown(item: JsonObject) -> JsonObject:
-    """An approval that was sent before: its call must not run again, and the model is told why. The call of a
-    refusal has not run."""
+    """An approval that was sent before: its call must not run again, and the model gets the reason. The call
+    of a refusal has not run."""
     if item.get("type") != "mcp_approval_response" or not item.get("approve"):
         return item
     return {**item, "approve": False, "reason": OUTCOME_UNKNOWN}

@@ -128,7 +128,7 @@ class UsageBucket(Struct, frozen=True, kw_only=True):
 
 
 class UsageQuery(Struct, frozen=True, kw_only=True):
-    """The span of time [start, end), the length of a bucket in seconds, and what is told apart."""
+    """The span of time [start, end), the length of a bucket in seconds, and what they are grouped by."""
 
     start: int
     end: int

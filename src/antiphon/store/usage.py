@@ -12,7 +12,7 @@ SLICE_RESPONSES = 2_000
 _FIRST_TOKEN, _TOTAL = 1, 2
 
 Group = tuple[int, str | None, str | None, str | None]
-"""The start of a bucket; model, key and upstream, if they are told apart."""
+"""The start of a bucket; model, key and upstream, if they are grouped by them."""
 Times = dict[Group, dict[int, int]]
 """How many responses of a group took how many milliseconds."""
 

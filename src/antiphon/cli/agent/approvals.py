@@ -46,7 +46,7 @@ def list_approvals(machine: bool, **options: Any) -> None:
 @click.command("approve", short_help="Approve or reject the calls that a run waits for.")
 @ID_ARGUMENT
 @click.option("--reject", is_flag=True, help="Reject instead of approving.")
-@click.option("--reason", metavar="TEXT", help="With --reject: what the model is told.")
+@click.option("--reason", metavar="TEXT", help="With --reject: the reason for the model.")
 @click.option("--call", "call_id", metavar="CALL", help="Answer this request only.  [default: all]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @RUN_OPTIONS

@@ -92,9 +92,11 @@ class Pool:
             pairs.append(pair)
 
     def learn_trace(self, answer: object) -> None:
-        """Remember a response that was recorded."""
-        if isinstance(answer, dict) and cast("JsonObject", answer).get("object") == "response":
-            self._traced.append(str(cast("JsonObject", answer)["id"]))
+        """Remember a response that was recorded: one that is stored."""
+        if isinstance(answer, dict):
+            response = cast("JsonObject", answer)
+            if response.get("object") == "response" and response["store"]:
+                self._traced.append(str(response["id"]))
 
     def _learn_object(self, value: JsonObject, conversation: str | None) -> None:
         if value.get("deleted") is True or value.get("object") == "response.compaction":

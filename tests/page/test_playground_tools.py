@@ -43,6 +43,8 @@ def open_playground(page: Opened, model: str) -> None:
 
 
 def say(page: Opened, text: str) -> None:
+    """Send a message, after the answer to the one before."""
+    expect(page.tab.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
     message = page.tab.get_by_role("textbox", name="Message")
     message.fill(text)
     message.press("Enter")

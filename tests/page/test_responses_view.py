@@ -21,9 +21,9 @@ def rows(page: Opened) -> Locator:
     return page.tab.locator(".responses tbody tr")
 
 
-def traced_call(world: World) -> dict[str, Any]:
+def traced_call(world: World, **members: Any) -> dict[str, Any]:
     """A response of two items with a trace."""
-    body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER]}
+    body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER], **members}
     return world.post("/v1/responses", body, **TRACED)
 
 
@@ -82,7 +82,8 @@ def test_a_response_that_runs_is_first_and_ends_without_a_reload(page: Opened, w
 
 @pytest.mark.requirement("PAGE/responses-clock")
 def test_items_have_their_clock_as_a_waterfall(page: Opened, world: World) -> None:
-    response = traced_call(world)["id"]
+    earlier = world.respond("echo", "Hello.")["id"]
+    response = traced_call(world, previous_response_id=earlier)["id"]
     page.go(f"responses/{response}")
     spans = page.tab.locator(".waterfall li")
     expect(spans.first).to_contain_text("store · history")
@@ -207,4 +208,5 @@ def test_every_kind_of_id_leads_to_its_place(page: Opened, world: World) -> None
         if wanted == file_id:
             expect(page.tab.get_by_role("dialog", name="jump.md")).to_contain_text("# Jumped to")
             page.tab.keyboard.press("Escape")
+            page.tab.wait_for_url("**/#/files")
             expect(page.tab.get_by_role("dialog")).to_have_count(0)

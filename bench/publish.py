@@ -8,14 +8,15 @@ from bench.rig import HERE
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 RESULTS = HERE / "RESULTS.md"
-README_ROWS = (
-    ("json:32", "answers/s"),
-    ("s100:32", "events/s"),
-    ("s100:1", "first delta p50, ms more than direct"),
-    ("kept:32", "answers/s"),
-    ("k100:32", "events/s"),
-    ("start", "idle memory, MB"),
-)
+README_ROWS = {
+    ("json:32", "answers/s"): "JSON answers, 32 connections",
+    ("s100:32", "events/s"): "streams of 100 tokens, 32 connections",
+    ("s100:1", "first delta p50, ms more than direct"): "streams of 100 tokens, one connection",
+    ("kept:32", "answers/s"): "stored JSON answers, 32 connections",
+    ("k100:32", "events/s"): "stored streams of 100 tokens, 32 connections",
+    ("start", "idle memory, MB"): "a server after its start",
+}
+"""The rows of the README, with what their scenarios are called there."""
 TITLE = """# Results
 
 Written by `python -m bench`; [README.md](README.md) tells what the scenarios are and how to read this.
@@ -57,7 +58,10 @@ def excerpt(markdown: str) -> str:
     machine, _, rest = markdown.partition("\n")
     rows = [_cells(line) for line in rest.splitlines() if line.startswith("|")]
     width = next((index for index, cell in enumerate(rows[0]) if " / " in cell), len(rows[0]))
-    chosen = [row[:width] for row in rows[:2] + [row for row in rows if (row[0], row[1]) in README_ROWS]]
+    chosen = [row[:width] for row in rows[:2]]
+    chosen += [
+        [README_ROWS[row[0], row[1]], *row[1:width]] for row in rows if (row[0], row[1]) in README_ROWS
+    ]
     table = "".join(f"| {' | '.join(row)} |\n" for row in chosen)
     return f"{machine}\n\n{table}"
 

@@ -15,7 +15,7 @@
     │   ├── BodyTooLarge        413
     │   ├── UnsupportedMedia    415
     │   ├── RangeNotSatisfiable 416
-    │   ├── UpgradeRequired     426  a plain request to a WebSocket endpoint
+    │   ├── UpgradeRequired     426  a broken handshake, or WebSockets are disabled
     │   ├── TooManyRequests     429  too many concurrent requests of one client
     │   └── HeadersTooLarge     431
     ├── UnsupportedHttpVersion  505

@@ -78,7 +78,12 @@ def test_a_profile_without_state_is_marked() -> None:
     stateful = Settings(
         server=ServerSettings(profile="proxy"), profiles={"proxy": ProfileSettings(state=True)}
     )
-    assert "keeps no responses" not in printed(Banner(stateful, port=1))
+    assert "stores no responses" not in printed(Banner(stateful, port=1))
+
+
+def test_the_address_of_the_page_is_shown_if_it_is_served() -> None:
+    assert "page     http://127.0.0.1:1/\n" in printed(Banner(Settings(), port=1))
+    assert "page " not in printed(Banner(Settings(server=ServerSettings(page=False)), port=1))
 
 
 FOUND = Found(

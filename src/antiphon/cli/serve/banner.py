@@ -80,6 +80,8 @@ class Banner:
             facts.append(("better", f"antiphon model use {row.name} ({row.size / 1e6:,.0f} MB)"))
         if settings.server.host in _ANY:
             facts.append(("address", f"all of this machine, port {self.port}"))
+        if settings.server.page:
+            facts.append(("page", self.url.removesuffix("v1")))
         facts += [
             ("profile", self._profile()),
             ("store", self._store()),

@@ -17,6 +17,7 @@ from antiphon.protocol.response import Response
 from antiphon.service.responses.context import Context, Session
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.record import RunRecord
+from antiphon.service.responses.session import MAX_BYTES
 from antiphon.store.base import Continuation, StoredResponse
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.machine import Machine
@@ -157,6 +158,7 @@ class Finisher:
         )
 
     def _remember(self, response: Response, context: Context) -> None:
-        if self.session is not None and not context.request.stored:
-            items = (*context.history, *context.request.items, *response.output)
-            self.session.remember(response, Continuation(items, context.request.tools, context.private))
+        request = context.request
+        if self.session is not None and not request.stored and request.received_bytes <= MAX_BYTES:
+            items = (*context.history, *request.items, *response.output)
+            self.session.remember(response, Continuation(items, request.tools, context.private))

@@ -365,7 +365,7 @@ _LAYOUTS: Mapping[str, Callable[[Opener], Layout]] = {
 
 
 def _is_search(item: object) -> bool:
-    """Whether it is a search of the web; a page that was opened is none."""
+    """Whether it is a search of the web. Opening a page does not count."""
     if not isinstance(item, WebSearchCall):
         return False
     return not isinstance(item.action, dict) or item.action.get("type", "search") == "search"

@@ -31,7 +31,7 @@ class SessionRoutes:
         self._bodies = bodies
 
     async def retrieve(self, exchange: Exchange) -> None:
-        """Who the cookie of this browser stands for."""
+        """The caller of the session cookie."""
         check_origin(exchange.head)
         if not self._keys.needed:
             return await self._send(exchange, OPERATOR, None)

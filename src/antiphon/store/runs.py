@@ -53,7 +53,7 @@ def submit(
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
-    yield from approvals.take(tenant, approvals.answered(stored.input))
+    yield from approvals.take(tenant, approvals.answered(stored.input), response.created_at)
     if stored.trace is not None:
         yield from traces.add(tenant, response, stored.trace)
     yield from jobs.add(NewJob(kind=RESPONSE_JOB, tenant=tenant, id=response.id), owner)

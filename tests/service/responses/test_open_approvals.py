@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.errors import InvalidRequest
+from antiphon.errors import APPROVAL_ANSWERED, InvalidRequest
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.protocol.tool_items import McpCall
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.mcp.tool import McpServed
 from antiphon.service.responses.create import Creator
+from antiphon.store.none import no_stores
 from tests.service.conftest import MakeCreator
 from tests.service.responses.mcp_world import ANSWER, approval, call, calls, create
 from tests.service.test_background_mcp import TOOL, Shop
@@ -25,9 +26,9 @@ Make = Callable[..., Creator]
 async def make(make_creator: MakeCreator) -> Any:
     pool = IsolatedPool()
 
-    def build(*turns: Any) -> Creator:
+    def build(*turns: Any, shop: Shop | None = None, **fields: Any) -> Creator:
         backend = ScriptedBackend(*([list(turn)] for turn in turns))
-        return make_creator(backend, served_tools=(McpServed(Shop(), Checks(pool)),))
+        return make_creator(backend, served_tools=(McpServed(shop or Shop(), Checks(pool)),), **fields)
 
     yield build
     await pool.aclose()
@@ -98,3 +99,30 @@ async def test_two_equal_approvals_at_once_run_one_call(make: Make) -> None:
         create(creator, ASKING, **again), create(creator, ASKING, **again), return_exceptions=True
     )
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["InvalidRequest", "Response"]
+
+
+UNSTORED = {
+    "type": "mcp_approval_request",
+    "id": "mcpr_1",
+    "server_label": "shop",
+    "name": "buy",
+    "arguments": '{"item":"tea"}',
+}
+
+
+@pytest.mark.requirement("HOSTED/mcp-approval-errors")
+@pytest.mark.parametrize("stateless", [False, True])
+async def test_an_approval_that_is_not_stored_is_given_once(make: Make, stateless: bool) -> None:
+    fields: dict[str, Any] = {"stores": no_stores()} if stateless else {}
+    shop = Shop()
+    creator = make(ANSWER, ANSWER, ANSWER, shop=shop, **fields)
+    answer = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+    again: dict[str, Any] = {"store": False, "input": [UNSTORED, answer]}
+    outcomes = await asyncio.gather(
+        create(creator, ASKING, **again), create(creator, ASKING, **again), return_exceptions=True
+    )
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["InvalidRequest", "Response"]
+    with pytest.raises(InvalidRequest, match="already answered") as refused:
+        await create(creator, ASKING, **again)
+    assert refused.value.code == APPROVAL_ANSWERED
+    assert shop.bought == ["tea"]

@@ -150,8 +150,24 @@ WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request';
 UPDATE approvals SET type = 'mcp_approval_response'
 WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request' RETURNING id;
 
--- name: approval
-SELECT id FROM approvals WHERE tenant = $1 AND id = $2;
+-- name: add_taken_approval
+-- Of a request that no stored response has made: the row stands for the answer alone.
+INSERT INTO approvals (tenant, id, response, created_at, type, body)
+VALUES ($1, $2, '', $3, 'taken', '')
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: trim_taken_approvals
+-- Only the newest $2 of a tenant stay.
+DELETE FROM approvals WHERE tenant = $1 AND id IN (
+    SELECT id FROM approvals WHERE tenant = $1 AND type = 'taken'
+    ORDER BY created_at DESC, id DESC LIMIT 100 OFFSET $2
+);
+
+-- name: old_taken_approvals
+SELECT tenant, id FROM approvals WHERE type = 'taken' AND created_at < $1 ORDER BY created_at LIMIT $2;
+
+-- name: delete_approval
+DELETE FROM approvals WHERE tenant = $1 AND id = $2;
 
 -- name: delete_approvals
 DELETE FROM approvals WHERE tenant = $1 AND response = $2;

@@ -197,7 +197,8 @@ class Background:
         request = replace(request, params=params, items=claim.input, tools=tools)
         earlier = EarlierAttempt(claim.response, events, claim.private, claim.sealed_tools)
         origin = Origin(traced=claim.traced, body=claim.request)
-        return self.creator.resume(request, Caller.of(tenant), log, earlier, origin)
+        caller = Caller(tenant, key_id=claim.key_id, tools=claim.key_tools)
+        return self.creator.resume(request, caller, log, earlier, origin)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """Cancel a response, whichever process works on it. An ended response is unchanged."""

@@ -163,6 +163,10 @@ class Claim(Struct, frozen=True, kw_only=True):
     events: Sequence[Events]
     traced: bool = False
     """Whether its trace is recorded."""
+    key_id: str | None = None
+    """The key that it was created with; None: none, or one of the settings."""
+    key_tools: frozenset[str] | None = None
+    """The hosted tools that this key may use; None: all."""
 
 
 class NewJob(Struct, frozen=True, kw_only=True):

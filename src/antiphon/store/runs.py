@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.store import approvals, chains, conversations, jobs, responses, traces
+from antiphon.store import approvals, chains, conversations, jobs, keys, responses, traces
 from antiphon.store.base import (
     EVENT_PAGE_BYTES,
     EVENT_PAGE_ROWS,
@@ -78,7 +78,8 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     rows = yield Statement("claim_response", (tenant, response_id, now, attempt, owner))
     if not rows:
         return None
-    token, attempt, status, body, request, waiting, expires_at, sealed_tools, traced = rows[0]
+    token, attempt, status, body, request, waiting, expires_at, sealed_tools, *rest = rows[0]
+    traced, key_id, permissions = rest
     items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
     for row in log:
@@ -95,6 +96,8 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         expires_at=expires_at,
         events=_events([row[:3] for row in log]),
         traced=bool(traced),
+        key_id=key_id,
+        key_tools=None if key_id is None else keys.usable_tools(permissions),
     )
 
 

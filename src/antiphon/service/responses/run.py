@@ -303,7 +303,7 @@ class ResponseRun:
         else:
             context = await contexts.resolve_again(
                 self._request,
-                self._tenant,
+                self._caller,
                 earlier.response.id,
                 lock=self._lock,
                 private=earlier.private,

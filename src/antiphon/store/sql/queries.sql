@@ -390,7 +390,8 @@ UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts), owner
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools,
-    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = responses.tenant AND t.response = responses.id);
+    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = responses.tenant AND t.response = responses.id),
+    key_id, (SELECT k.scopes FROM api_keys k WHERE k.id = responses.key_id);
 
 -- name: progress_response
 UPDATE responses SET status = 'in_progress', next_event = $5

@@ -25,6 +25,8 @@ from antiphon.store.bodies import (
     input_from_text,
     input_to_text,
     items_with_private,
+    progress_from_text,
+    progress_to_text,
     response_from_text,
     response_to_text,
     sides_from_text,
@@ -79,7 +81,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     if not rows:
         return None
     token, attempt, status, body, request, waiting, expires_at, sealed_tools, *rest = rows[0]
-    traced, key_id, permissions = rest
+    traced, key_id, permissions, progress = rest
     items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
     for row in log:
@@ -98,6 +100,7 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         traced=bool(traced),
         key_id=key_id,
         key_tools=None if key_id is None else keys.usable_tools(permissions),
+        progress=progress_from_text(progress),
     )
 
 
@@ -114,7 +117,8 @@ def base(tenant: str, response_id: str) -> Script[Continuation]:
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
     """Append to the log. Repeating it is harmless: the result of the first attempt may have got lost."""
     end = events.first + events.count
-    if (yield Statement("progress_response", (tenant, response_id, token, events.first, end))):
+    row = (tenant, response_id, token, events.first, end, progress_to_text(events.progress))
+    if (yield Statement("progress_response", row)):
         yield from _log(tenant, response_id, events)
         return
     _, _, stored = yield from _fence(tenant, response_id, token)

@@ -54,6 +54,9 @@ class HostedToolStage:
         functions = self._opened.functions
         requests = [found for call in run if (found := functions[call.key].approval_request(call))]
         ready = [call for call in run if functions[call.key].approval_request(call) is None]
+        goes_on = bool(run) and not requests and not calls.ends_response
+        if goes_on and calls.usage is not None:
+            yield [UsageSpent(calls.usage)]
         if ready:
             durable = self._turn.params.background is True
             running = run_calls(ready, self._opened, self._limits, until=plan.until, durable=durable)
@@ -64,12 +67,10 @@ class HostedToolStage:
             yield [HostedItemDone(request) for request in requests]
         if not run and calls.held_text:
             yield calls.held_text
-        if not run or requests or calls.ends_response:
+        if not goes_on:
             if ending := calls.ending:
                 yield ending
             return
-        if calls.usage is not None:
-            yield [UsageSpent(calls.usage)]
         self.next = replace(
             plan, hosted_calls=plan.hosted_calls + len(run), hosted_rounds=plan.hosted_rounds + 1
         )

@@ -22,7 +22,7 @@ class LoopEnd:
         self._limits = limits
         self._limit = limit
         self._clock = clock
-        self._begun_at = clock() if used is None else used.begun_at
+        self._begun_at = None if used is None else used.begun_at
         self.rounds = 0 if used is None else used.rounds
         """Rounds that have ended with calls of hosted tools."""
         self.until: float | None = None
@@ -31,7 +31,7 @@ class LoopEnd:
     def begin(self) -> float:
         """The response has hosted tools: count the time since its first attempt began. The time when it has
         to end."""
-        used = max(0.0, self._clock() - self._begun_at)
+        used = max(0.0, self._clock() - self._first_began_at())
         self.until = asyncio.get_running_loop().time() + self._limits.response_seconds - used
         return self.until
 
@@ -51,4 +51,10 @@ class LoopEnd:
 
     def progress(self, spent: Usage | None) -> Progress:
         """What another attempt has to count."""
-        return Progress(self._begun_at, self.rounds, spent)
+        return Progress(self._first_began_at(), self.rounds, spent)
+
+    def _first_began_at(self) -> float:
+        """When the first attempt began; this one, if nothing was stored of another."""
+        if self._begun_at is None:
+            self._begun_at = self._clock()
+        return self._begun_at

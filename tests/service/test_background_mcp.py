@@ -73,9 +73,9 @@ async def make(make_creator: MakeCreator, shop: Shop) -> AsyncGenerator[Make, No
     services: list[Background] = []
     pool = IsolatedPool()
 
-    def one(*turns: Any) -> Background:
+    def one(*turns: Any, **options: Any) -> Background:
         backend = ScriptedBackend(*(turn if isinstance(turn, Stalling) else [list(turn)] for turn in turns))
-        creator = make_creator(backend, served_tools=(McpServed(shop, Checks(pool)),))
+        creator = make_creator(backend, served_tools=(McpServed(shop, Checks(pool)),), **options)
         jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(services)}")
         services.append(Background(creator, jobs))
         return services[-1]
@@ -219,3 +219,28 @@ async def test_tools_that_a_conversation_gets_meanwhile_are_checked_too(
     assert response["status"] == "failed"
     assert "may not use the MCP server 'shop.example'" in response["error"]["message"]
     assert shop.bought == []
+
+
+async def sealed_tools(background: Background, response_id: str) -> str | None:
+    """The credentials that a continuation would inherit."""
+    return (await background.creator.store.responses.continuation("t", response_id)).sealed_tools
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+async def test_credentials_are_kept_after_the_end_only_if_a_continuation_may_inherit_them(
+    make: Make, shop: Shop, inherited: bool
+) -> None:
+    first = make(BUY, BUY, inherit_tools=inherited)
+    interrupted, cancelled = await submit(first), await submit(first)
+    await milk_is_sold(shop)
+    with suppress(Exception):
+        await first.jobs.aclose()
+
+    second = make(calls(call("buy", item="bread")), ANSWER, inherit_tools=inherited)
+    response = await second.cancel(CALLER, cancelled)
+    assert response.status == "cancelled"
+    events = await resumed(second, interrupted)
+    assert events[-1]["response"]["status"] == "completed"
+    assert shop.bought[-1] == "bread"
+    for response_id in (interrupted, cancelled):
+        assert (await sealed_tools(second, response_id) is not None) is inherited

@@ -252,7 +252,7 @@ class Background:
             input=storable_items(claim.input),
             expires_at=claim.expires_at,
             private=claim.private,
-            sealed_tools=claim.sealed_tools,
+            sealed_tools=claim.sealed_tools if creator.parts.contexts.inherit_tools else None,
         )
         large = sum(len(row.data) for row in claim.events) > LARGE_LOG_BYTES
         await creator.store.background.finish(tenant, claim.token, stored, UnstoredEvents(events, large))

@@ -235,7 +235,7 @@ class Contexts:
     async def resolve_again(
         self,
         request: CreateResponse,
-        tenant: str,
+        caller: Caller,
         response_id: str,
         *,
         lock: ConversationLock | None,
@@ -249,12 +249,12 @@ class Contexts:
         if request.stored:
             await self.stores.responses.check()
         if lock is None:
-            base = await self.stores.background.base(tenant, response_id)
+            base = await self.stores.background.base(caller.tenant, response_id)
         else:
             base = await lock.acquire()
         if base.items:
             on_history()
-        hosted = await self._opened(request, base.items, Caller.of(tenant), response_id, native)
+        hosted = await self._opened(request, base.items, caller, response_id, native)
         approved = approved_calls(base.items, request.items, hosted)
         private = {**base.private, **private}
         return Context(request, base.items, True, private, sealed_tools, hosted, approved)

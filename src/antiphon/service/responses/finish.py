@@ -93,6 +93,8 @@ class Finisher:
     retention: Retention
     record: RunRecord
     sealer: Sealer
+    inherited_tools: bool = True
+    """Whether a continuation may inherit the tools; otherwise nobody needs their credentials any more."""
     trace: str | None = None
     """The sealed trace of the run, if one is recorded."""
 
@@ -152,7 +154,7 @@ class Finisher:
             input=storable_items(items),
             expires_at=self.retention.expires_at(self.clock),
             private=context.private,
-            sealed_tools=context.sealed_tools,
+            sealed_tools=context.sealed_tools if self.inherited_tools else None,
             stats=self.record.stats(asyncio.get_running_loop().time()),
             trace=self.trace,
         )

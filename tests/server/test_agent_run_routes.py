@@ -1,6 +1,7 @@
 """The agent routes: background runs."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -184,3 +185,18 @@ async def test_a_run_uses_the_hosted_tools_of_its_key_only(
     # The allowed server is not there: the run fails later, when it is connected to.
     assert (end["code"] == "tool_not_allowed") == refused, end
     assert backend.turns == []
+
+
+@pytest.mark.requirement("HOSTED/policy-audit")
+@pytest.mark.parametrize("path", ["/v1/agent/execute", "/v1/agent/runs"])
+async def test_the_audit_log_has_the_key_of_a_call_of_a_server_tool(
+    caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon.audit")
+    async with open_agent_server(adding()) as server:
+        server.client.headers = headers = await server.new_key("acme")
+        answer = await server.client.post(path, json={"instruction": "Add one and two", "streaming": True})
+        assert types_of(events_of(answer.text))[-1] == "agent.completed"
+    [record] = [record.getMessage() for record in caplog.records if record.name == "antiphon.audit"]
+    key_id = headers["authorization"].split("_")[1]
+    assert f" name=add tenant=acme key={key_id} response=- outcome=completed " in record

@@ -2,15 +2,14 @@
 
 A sandbox has its own namespaces of processes, network, mounts and IPC, a read-only Python, a filter of
 system calls, and two file systems in memory. If the server is root, the sandbox is started by root and then
-becomes a user that nothing else has: limits on the number of processes do not hold for root. Otherwise it has
-a user namespace. `inside.py` is the program in the sandbox, and sets the limits.
+becomes a user that nothing else has (`user_ids.py`): limits on the number of processes do not hold for root.
+Otherwise it has a user namespace. `inside.py` is the program in the sandbox, and sets the limits.
 """
 
 import asyncio
 import json
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,14 +28,12 @@ from antiphon.sandbox.port import (
 from antiphon.sandbox.process_tree import used_memory_bytes
 from antiphon.sandbox.python_files import PythonFiles, find_python
 from antiphon.sandbox.seccomp import seccomp_program
+from antiphon.sandbox.user_ids import HeldUserId, hold_user_id
 
 logger = logging.getLogger(__name__)
 
 COMMANDS = "/usr/bin:/bin"
 """The folders of the programs that commands use."""
-FIRST_USER = 60_600
-USERS = 500
-"""The users of sandboxes, if the server is root: a range that distributions do not assign."""
 START_SECONDS = 10.0
 GRACE_SECONDS = 5.0
 """How much later than the sandbox itself the server ends a run that takes too long."""
@@ -63,10 +60,34 @@ class Bubblewrap:
 
     async def start(self, limits: SandboxLimits) -> "BubblewrapSession":
         """Start a sandbox, and wait until it answers."""
+        try:
+            user = hold_user_id() if os.geteuid() == 0 else None
+        except OSError as error:
+            raise SandboxEnded(str(error)) from error
+        try:
+            session = BubblewrapSession(await self._start_process(limits, user), limits, user)
+        except BaseException:
+            if user is not None:
+                user.release()
+            raise
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await session.files()
+        except (TimeoutError, SandboxEnded):
+            reason = await session.last_error()
+            raise SandboxEnded(f"the sandbox does not start: {reason}") from None
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _start_process(
+        self, limits: SandboxLimits, user: HeldUserId | None
+    ) -> asyncio.subprocess.Process:
         seccomp, source = _data_file(self._seccomp), _data_file(self._source)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(seccomp, source, limits),
+            return await asyncio.create_subprocess_exec(
+                *self._command(seccomp, source, limits, user),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -79,36 +100,26 @@ class Bubblewrap:
         finally:
             os.close(seccomp)
             os.close(source)
-        session = BubblewrapSession(process, limits)
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await session.files()
-        except (TimeoutError, SandboxEnded):
-            reason = await session.last_error()
-            raise SandboxEnded(f"the sandbox does not start: {reason}") from None
-        except BaseException:
-            await session.close()
-            raise
-        return session
 
-    def _command(self, seccomp: int, source: int, limits: SandboxLimits) -> list[str]:
-        root = os.geteuid() == 0
+    def _command(
+        self, seccomp: int, source: int, limits: SandboxLimits, user: HeldUserId | None
+    ) -> list[str]:
         python = self._python
         settings = {
-            "uid": FIRST_USER + secrets.randbelow(USERS) if root else _NOBODY,
+            "uid": _NOBODY if user is None else user.uid,
             "memory_bytes": limits.memory_bytes,
             "disk_bytes": limits.disk_bytes,
             "processes": limits.processes,
             "paths": python.packages,
         }
-        user = (
-            ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-            if root
-            else ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
+        identity = (
+            ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
+            if user is None
+            else ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         )
         size = str(limits.disk_bytes)
         return [
-            *(self._program, *user),
+            *(self._program, *identity),
             *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
             *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--seccomp", str(seccomp)),
             *(part for folder in _parents(python.mounts) for part in ("--perms", "0755", "--dir", folder)),
@@ -127,9 +138,12 @@ class Bubblewrap:
 class BubblewrapSession:
     """A running sandbox."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: SandboxLimits) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, limits: SandboxLimits, user: HeldUserId | None
+    ) -> None:
         self._process = process
         self._limits = limits
+        self._user = user
         self._turn = asyncio.Lock()
         self._ended: str | None = None
         self._exchanges: set[asyncio.Task[tuple[dict[str, Any], bytes]]] = set()
@@ -200,7 +214,11 @@ class BubblewrapSession:
     async def close(self) -> None:
         """Kill it. The kernel ends all its processes with the first one."""
         self._end("it was closed")
-        await self._process.wait()
+        try:
+            await self._process.wait()
+        finally:
+            if self._user is not None:
+                self._user.release()
 
     async def last_error(self) -> str:
         """End it; what bubblewrap has written to its standard error."""

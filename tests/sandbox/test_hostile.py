@@ -302,3 +302,42 @@ def test_commands_do_not_leave_the_sandbox(user: str) -> None:
     [environment] = run_commands(user, "env | cut -d= -f1 | sort | tr '\\n' ' '")
     assert "ANTIPHON" not in environment.stdout
     assert set(environment.stdout.split()) <= ENVIRONMENT
+
+
+MANY_FILES = """
+import os
+for n in range({count}):
+    os.close(os.open('{folder}/f' + str(n), os.O_CREAT))
+{after}
+"""
+
+
+@pytest.mark.parametrize("folder", ["/mnt/data", "/tmp"])
+@pytest.mark.parametrize("after", ["import time; time.sleep(60)", "print('made')"])
+def test_empty_files_without_end_end_the_sandbox(user: str, folder: str, after: str) -> None:
+    code = MANY_FILES.format(count=25_000, folder=folder, after=after)
+    began = time.monotonic()
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        run(user, code)
+    assert time.monotonic() - began < 5
+
+
+def test_files_are_counted_although_the_supervisor_is_stopped(user: str) -> None:
+    stop = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n"
+    began = time.monotonic()
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        run(user, stop + MANY_FILES.format(count=10**9, folder="/tmp", after=""))
+    assert time.monotonic() - began < 5
+
+
+def test_files_of_commands_and_of_several_runs_are_counted(user: str) -> None:
+    async def use(session: BubblewrapSession) -> None:
+        for folder in ("/mnt/data/a", "/tmp/a"):
+            code = f"import os; os.mkdir('{folder}')" + MANY_FILES.format(
+                count=8_000, folder=folder, after=""
+            )
+            assert (await session.run(code)).outcome == "completed"
+        await session.run_command("mkdir b && cd b && touch $(seq 5000)", 2)
+
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        in_sandbox(user, use)

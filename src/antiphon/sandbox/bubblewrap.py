@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from antiphon.sandbox.folder_use import FolderUse
 from antiphon.sandbox.port import (
     SLICE_BYTES,
     CommandResult,
@@ -64,16 +65,20 @@ class Bubblewrap:
             user = hold_user_id() if os.geteuid() == 0 else None
         except OSError as error:
             raise SandboxEnded(str(error)) from error
+        folders = FolderUse()
         try:
-            session = BubblewrapSession(await self._start_process(limits, user), limits, user)
+            process = await self._start_process(limits, user, folders.theirs.fileno())
         except BaseException:
+            folders.close()
             if user is not None:
                 user.release()
             raise
+        session = BubblewrapSession(process, limits, user, folders)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await session.files()
-        except (TimeoutError, SandboxEnded):
+            folders.receive()
+        except (SandboxEnded, OSError):
             reason = await session.last_error()
             raise SandboxEnded(f"the sandbox does not start: {reason}") from None
         except BaseException:
@@ -82,16 +87,16 @@ class Bubblewrap:
         return session
 
     async def _start_process(
-        self, limits: SandboxLimits, user: HeldUserId | None
+        self, limits: SandboxLimits, user: HeldUserId | None, channel: int
     ) -> asyncio.subprocess.Process:
         seccomp, source = _data_file(self._seccomp), _data_file(self._source)
         try:
             return await asyncio.create_subprocess_exec(
-                *self._command(seccomp, source, limits, user),
+                *self._command(seccomp, source, limits, user, channel),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(seccomp, source),
+                pass_fds=(seccomp, source, channel),
                 env={},
                 start_new_session=True,
             )
@@ -102,7 +107,7 @@ class Bubblewrap:
             os.close(source)
 
     def _command(
-        self, seccomp: int, source: int, limits: SandboxLimits, user: HeldUserId | None
+        self, seccomp: int, source: int, limits: SandboxLimits, user: HeldUserId | None, channel: int
     ) -> list[str]:
         python = self._python
         settings = {
@@ -111,6 +116,7 @@ class Bubblewrap:
             "disk_bytes": limits.disk_bytes,
             "processes": limits.processes,
             "paths": python.packages,
+            "channel": channel,
         }
         identity = (
             ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
@@ -139,11 +145,16 @@ class BubblewrapSession:
     """A running sandbox."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, limits: SandboxLimits, user: HeldUserId | None
+        self,
+        process: asyncio.subprocess.Process,
+        limits: SandboxLimits,
+        user: HeldUserId | None,
+        folders: FolderUse,
     ) -> None:
         self._process = process
         self._limits = limits
         self._user = user
+        self._folders = folders
         self._turn = asyncio.Lock()
         self._ended: str | None = None
         self._exchanges: set[asyncio.Task[tuple[dict[str, Any], bytes]]] = set()
@@ -157,10 +168,10 @@ class BubblewrapSession:
         return self._ended is None and self._process.returncode is None
 
     async def run(self, code: str) -> RunResult:
-        """Run code, and watch the memory of all processes meanwhile."""
+        """Run code, and watch what it uses meanwhile."""
         limits = self._limits
         header = {"op": "run", "seconds": limits.run_seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch_memory())
+        watch = asyncio.create_task(self._watch())
         try:
             reply, output = await self._exchange(header, code.encode(), limits.run_seconds + GRACE_SECONDS)
         finally:
@@ -173,11 +184,11 @@ class BubblewrapSession:
         )
 
     async def run_command(self, command: str, seconds: float) -> CommandResult:
-        """Run a command, and watch the memory of all processes meanwhile."""
+        """Run a command, and watch what it uses meanwhile."""
         limits = self._limits
         seconds = min(seconds, limits.run_seconds)
         header = {"op": "command", "seconds": seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch_memory())
+        watch = asyncio.create_task(self._watch())
         try:
             reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
         finally:
@@ -230,6 +241,7 @@ class BubblewrapSession:
     def _end(self, reason: str) -> None:
         if self._ended is None:
             self._ended = reason
+            self._folders.close()
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -264,6 +276,9 @@ class BubblewrapSession:
             except BaseException:
                 self._end("a run was cancelled")
                 raise
+            self._check_files()
+            if self._ended is not None:
+                raise SandboxEnded(self._ended)
         if "error" in reply:
             raise SandboxFileError(str(reply["error"])[:200])
         return reply, payload
@@ -278,15 +293,22 @@ class BubblewrapSession:
             raise ValueError("the reply is not an object")
         return cast("dict[str, Any]", header), await self._replies.readexactly(content_bytes)
 
-    async def _watch_memory(self) -> None:
-        """End the sandbox if all its processes together use too much memory."""
+    async def _watch(self) -> None:
+        """End the sandbox if all its processes together use too much memory, or it has too many files."""
         limit = self._limits.memory_bytes + MEMORY_OF_SUPERVISOR_BYTES
         while self.running:
             await asyncio.sleep(WATCH_SECONDS)
+            self._check_files()
             used = await asyncio.to_thread(used_memory_bytes, self._process.pid)
             if used > limit:
                 logger.warning("a sandbox was ended: its processes used %d MiB", used >> 20)
                 self._end("its processes used too much memory together")
+
+    def _check_files(self) -> None:
+        files = self._folders.used().files
+        if files > self._limits.files:
+            logger.warning("a sandbox was ended: it had %d files", files)
+            self._end(f"it had more than {self._limits.files:,} files")
 
 
 def find_bubblewrap(python: str | None) -> Bubblewrap | str:

@@ -17,6 +17,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import stat
 import struct
 import sys
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 DATA_FOLDER = "/mnt/data"
+WRITABLE_FOLDERS = (DATA_FOLDER, "/tmp")
 CODE_NAME = "<code>"
 MAX_FILES = 1000
 MAX_CHANGED = 64
@@ -46,6 +48,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     sys.path += settings["paths"]
     limit_supervisor(settings)
+    send_folders(settings["channel"])
     supervisor = Supervisor(settings)
     while (request := read_frame(0)) is not None:
         header, payload = request
@@ -83,6 +86,15 @@ def set_dumpable(value: bool) -> None:
     """Whether other processes of the same user may open this one's memory and files."""
     if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, int(value), 0, 0, 0) != 0:
         raise OSError("prctl failed")
+
+
+def send_folders(channel: int) -> None:
+    """Send the server a descriptor of each folder that can be written: it counts the files."""
+    descriptors = [os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in WRITABLE_FOLDERS]
+    with socket.socket(fileno=channel) as connection:
+        socket.send_fds(connection, [b"f"], descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class Supervisor:

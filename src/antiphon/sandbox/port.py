@@ -20,6 +20,8 @@ class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Of each process, and of all processes together. Files are counted by `disk_bytes`."""
     disk_bytes: int = 64 * MIB
     """Files in `/mnt/data`, and again in `/tmp`. They are kept in memory."""
+    files: int = 20_000
+    """Files in both folders together, with folders and links. Each uses memory, also if it is empty."""
     processes: int = 32
     """Processes and threads."""
     run_seconds: float = 30.0

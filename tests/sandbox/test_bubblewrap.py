@@ -2,10 +2,11 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
+from antiphon.memory_use import children_bytes
 from antiphon.sandbox.bubblewrap import BubblewrapSession, find_bubblewrap
 from antiphon.sandbox.port import SandboxEnded, SandboxFile, SandboxFileError, SandboxLimits
 from antiphon.sandbox.process_tree import used_memory_bytes
@@ -108,6 +109,33 @@ async def test_the_memory_of_a_sandbox_is_counted(session: BubblewrapSession) ->
     await session.run("x = bytearray(b'x' * 50_000_000)")
     assert used_memory_bytes(pid) - before > 40_000_000
     assert used_memory_bytes(2**22 + 1) == 0
+
+
+async def becomes(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_memory_and_files_of_a_sandbox_count_for_the_server() -> None:
+    others = children_bytes()
+    session = await bubblewrap().start(SMALL)
+    pid = session._process.pid  # pyright: ignore[reportPrivateUsage]
+
+    def files_bytes() -> int:
+        return children_bytes() - others - used_memory_bytes(pid)
+
+    await session.run("x = bytearray(b'x' * 50_000_000)")
+    await becomes(lambda: children_bytes() - others > 50_000_000 and files_bytes() == 0)
+    await session.write("f", bytes(1_000_000))
+    await session.run("open('/tmp/f', 'wb').write(bytes(5_000_000))")
+    await becomes(lambda: 6_000_000 <= files_bytes() < 6_100_000)
+    await session.run("del x; import os; os.unlink('/tmp/f')")
+    await becomes(lambda: 1_000_000 <= files_bytes() < 1_100_000)
+    await session.close()
+    assert children_bytes() <= others
+    await asyncio.sleep(0.3)
+    assert children_bytes() <= others
 
 
 async def test_a_python_that_cannot_start_is_a_reason() -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from antiphon.memory_use import forget_measured, record_measured
 from antiphon.sandbox.folder_use import FolderUse
 from antiphon.sandbox.port import (
     SLICE_BYTES,
@@ -161,6 +162,8 @@ class BubblewrapSession:
         assert process.stdin is not None
         assert process.stdout is not None
         self._requests, self._replies = process.stdin, process.stdout
+        self._used = asyncio.Event()
+        self._watching = asyncio.create_task(self._watch())
 
     @property
     def running(self) -> bool:
@@ -168,14 +171,10 @@ class BubblewrapSession:
         return self._ended is None and self._process.returncode is None
 
     async def run(self, code: str) -> RunResult:
-        """Run code, and watch what it uses meanwhile."""
+        """Run code."""
         limits = self._limits
         header = {"op": "run", "seconds": limits.run_seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch())
-        try:
-            reply, output = await self._exchange(header, code.encode(), limits.run_seconds + GRACE_SECONDS)
-        finally:
-            watch.cancel()
+        reply, output = await self._exchange(header, code.encode(), limits.run_seconds + GRACE_SECONDS)
         return RunResult(
             outcome=_outcome(reply.get("outcome")),
             logs=_text(output[: limits.output_bytes]),
@@ -184,15 +183,11 @@ class BubblewrapSession:
         )
 
     async def run_command(self, command: str, seconds: float) -> CommandResult:
-        """Run a command, and watch what it uses meanwhile."""
+        """Run a command."""
         limits = self._limits
         seconds = min(seconds, limits.run_seconds)
         header = {"op": "command", "seconds": seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch())
-        try:
-            reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
-        finally:
-            watch.cancel()
+        reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
         code, stdout_bytes = reply.get("exit_code"), int(reply.get("stdout_bytes", 0))
         return CommandResult(
             exit_code=code if isinstance(code, int) else None,
@@ -225,6 +220,7 @@ class BubblewrapSession:
     async def close(self) -> None:
         """Kill it. The kernel ends all its processes with the first one."""
         self._end("it was closed")
+        self._watching.cancel()
         try:
             await self._process.wait()
         finally:
@@ -242,6 +238,7 @@ class BubblewrapSession:
         if self._ended is None:
             self._ended = reason
             self._folders.close()
+            forget_measured(self._process.pid)
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -262,6 +259,7 @@ class BubblewrapSession:
         async with self._turn:
             if not self.running:
                 raise SandboxEnded(self._ended or "its process has ended")
+            self._used.set()
             try:
                 async with asyncio.timeout(seconds):
                     self._requests.write(_frame(header, content))
@@ -294,12 +292,18 @@ class BubblewrapSession:
         return cast("dict[str, Any]", header), await self._replies.readexactly(content_bytes)
 
     async def _watch(self) -> None:
-        """End the sandbox if all its processes together use too much memory, or it has too many files."""
-        limit = self._limits.memory_bytes + MEMORY_OF_SUPERVISOR_BYTES
-        while self.running:
+        """Measure the sandbox while it is used, and once after that: otherwise nothing runs in it. End it if
+        its processes together use too much memory, or it has too many files."""
+        pid, limit = self._process.pid, self._limits.memory_bytes + MEMORY_OF_SUPERVISOR_BYTES
+        while self._ended is None:
+            await self._used.wait()
             await asyncio.sleep(WATCH_SECONDS)
+            if not self._turn.locked():
+                self._used.clear()
             self._check_files()
-            used = await asyncio.to_thread(used_memory_bytes, self._process.pid)
+            used = await asyncio.to_thread(used_memory_bytes, pid)
+            if self._ended is None:
+                record_measured(pid, used + self._folders.used().bytes)
             if used > limit:
                 logger.warning("a sandbox was ended: its processes used %d MiB", used >> 20)
                 self._end("its processes used too much memory together")

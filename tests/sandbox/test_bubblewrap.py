@@ -1,16 +1,20 @@
 """Ordinary programs in a real sandbox."""
 
 import asyncio
+import json
+import os
 import shutil
 from collections.abc import AsyncGenerator, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.memory_use import children_bytes
 from antiphon.sandbox.bubblewrap import BubblewrapSession, find_bubblewrap
+from antiphon.sandbox.cores import Cores
 from antiphon.sandbox.port import SandboxEnded, SandboxFile, SandboxFileError, SandboxLimits
 from antiphon.sandbox.process_tree import used_memory_bytes
-from antiphon.sandbox.seccomp import seccomp_program
+from antiphon.sandbox.seccomp import seccomp_programs
 from tests.sandbox.sandboxes import SMALL, bubblewrap
 
 
@@ -111,6 +115,28 @@ async def test_the_memory_of_a_sandbox_is_counted(session: BubblewrapSession) ->
     assert used_memory_bytes(2**22 + 1) == 0
 
 
+async def test_a_sandbox_has_the_cores_that_it_may_use() -> None:
+    session = await bubblewrap().start(replace(SMALL, cores=2))
+    result = await session.run("import os; sorted(os.sched_getaffinity(0))")
+    await session.close()
+    cores = os.sched_getaffinity(0)
+    assert set(json.loads(result.logs)) <= cores
+    assert len(json.loads(result.logs)) == min(2, len(cores))
+
+
+def test_sandboxes_are_spread_over_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def usable(_pid: int) -> set[int]:
+        return {0, 3, 5}
+
+    monkeypatch.setattr("os.sched_getaffinity", usable)
+    cores = Cores()
+    taken = [cores.take(1) for _ in range(3)]
+    assert sorted(taken) == [(0,), (3,), (5,)]
+    cores.give_back((3,))
+    assert cores.take(1) == (3,)
+    assert sorted(cores.take(8)) == [0, 3, 5]
+
+
 async def becomes(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
@@ -159,4 +185,4 @@ def test_without_bubblewrap_the_reason_is_given(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_machine_with_unknown_system_calls_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert seccomp_program() is None
+    assert seccomp_programs() is None

@@ -55,6 +55,34 @@ time.sleep(0.3)
     assert len(eval(after.logs)) <= 3, "processes of a run end with it"
 
 
+def test_processes_together_use_one_core_and_cannot_change_that(user: str) -> None:
+    code = """
+import os, resource, time
+def attempt(pid):
+    try:
+        os.sched_setaffinity(pid, range(os.cpu_count()))
+        print('changed', pid)
+    except OSError as error:
+        print(error.errno)
+began = time.monotonic()
+for _ in range(8):
+    if os.fork() == 0:
+        while time.monotonic() - began < 1: pass
+        os._exit(0)
+attempt(0)
+attempt(os.getppid())
+for _ in range(8): os.wait()
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(len(os.sched_getaffinity(0)), used.ru_utime + used.ru_stime < 1.3 * (time.monotonic() - began))
+"""
+
+    async def use(session: BubblewrapSession) -> tuple[str, str]:
+        command = await session.run_command("nproc; taskset -p ffff $$ >/dev/null 2>&1 || echo denied", 2)
+        return (await session.run(code)).logs, command.stdout
+
+    assert in_sandbox(user, use) == ("1\n1\n1 True\n", "1\ndenied\n")
+
+
 def test_an_allocation_of_10_gb_is_a_memory_error(user: str) -> None:
     first, second = run(user, "x = bytearray(10 * 1024**3)", "print('alive')")
     assert first.outcome == "raised"

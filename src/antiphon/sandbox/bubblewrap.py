@@ -12,11 +12,12 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from antiphon.memory_use import forget_measured, record_measured
+from antiphon.sandbox.cores import Cores
 from antiphon.sandbox.folder_use import FolderUse
 from antiphon.sandbox.port import (
     SLICE_BYTES,
@@ -29,8 +30,8 @@ from antiphon.sandbox.port import (
 )
 from antiphon.sandbox.process_tree import used_memory_bytes
 from antiphon.sandbox.python_files import PythonFiles, find_python
-from antiphon.sandbox.seccomp import seccomp_program
-from antiphon.sandbox.user_ids import HeldUserId, hold_user_id
+from antiphon.sandbox.seccomp import SeccompPrograms, seccomp_programs
+from antiphon.sandbox.user_ids import hold_user_id
 
 logger = logging.getLogger(__name__)
 
@@ -53,28 +54,31 @@ class Bubblewrap:
 
     notes = ""
 
-    def __init__(self, program: str, python: PythonFiles, seccomp: bytes) -> None:
+    def __init__(self, program: str, python: PythonFiles, seccomp: SeccompPrograms) -> None:
         self.has_shell = shutil.which("sh", path=COMMANDS) is not None
         self._program = program
         self._python = python
         self._seccomp = seccomp
         self._source = _INSIDE.read_bytes()
+        self._cores = Cores()
 
     async def start(self, limits: SandboxLimits) -> "BubblewrapSession":
         """Start a sandbox, and wait until it answers."""
-        try:
-            user = hold_user_id() if os.geteuid() == 0 else None
-        except OSError as error:
-            raise SandboxEnded(str(error)) from error
-        folders = FolderUse()
-        try:
-            process = await self._start_process(limits, user, folders.theirs.fileno())
-        except BaseException:
-            folders.close()
-            if user is not None:
-                user.release()
-            raise
-        session = BubblewrapSession(process, limits, user, folders)
+        with ExitStack() as stack:
+            folders = FolderUse()
+            stack.callback(folders.close)
+            settings = {
+                "uid": self._hold_user_id(stack),
+                "cores": self._take_cores(limits.cores, stack),
+                "fixed_cores": self._seccomp.fixed_cores.hex(),
+                "memory_bytes": limits.memory_bytes,
+                "disk_bytes": limits.disk_bytes,
+                "processes": limits.processes,
+                "paths": self._python.packages,
+                "channel": folders.theirs.fileno(),
+            }
+            process = await self._start_process(settings, limits.disk_bytes)
+            session = BubblewrapSession(process, limits, folders, stack.pop_all())
         try:
             async with asyncio.timeout(START_SECONDS):
                 await session.files()
@@ -87,17 +91,33 @@ class Bubblewrap:
             raise
         return session
 
+    def _hold_user_id(self, stack: ExitStack) -> int | None:
+        """The user id of the sandbox, if it is not that of the server."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            held = hold_user_id()
+        except OSError as error:
+            raise SandboxEnded(str(error)) from error
+        stack.callback(held.release)
+        return held.uid
+
+    def _take_cores(self, count: int, stack: ExitStack) -> tuple[int, ...]:
+        taken = self._cores.take(count)
+        stack.callback(self._cores.give_back, taken)
+        return taken
+
     async def _start_process(
-        self, limits: SandboxLimits, user: HeldUserId | None, channel: int
+        self, settings: Mapping[str, Any], disk_bytes: int
     ) -> asyncio.subprocess.Process:
-        seccomp, source = _data_file(self._seccomp), _data_file(self._source)
+        seccomp, source = _data_file(self._seccomp.sandbox), _data_file(self._source)
         try:
             return await asyncio.create_subprocess_exec(
-                *self._command(seccomp, source, limits, user, channel),
+                *self._command(seccomp, source, settings, disk_bytes),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(seccomp, source, channel),
+                pass_fds=(seccomp, source, settings["channel"]),
                 env={},
                 start_new_session=True,
             )
@@ -107,24 +127,13 @@ class Bubblewrap:
             os.close(seccomp)
             os.close(source)
 
-    def _command(
-        self, seccomp: int, source: int, limits: SandboxLimits, user: HeldUserId | None, channel: int
-    ) -> list[str]:
-        python = self._python
-        settings = {
-            "uid": _NOBODY if user is None else user.uid,
-            "memory_bytes": limits.memory_bytes,
-            "disk_bytes": limits.disk_bytes,
-            "processes": limits.processes,
-            "paths": python.packages,
-            "channel": channel,
-        }
+    def _command(self, seccomp: int, source: int, settings: Mapping[str, Any], disk_bytes: int) -> list[str]:
+        python, size = self._python, str(disk_bytes)
         identity = (
             ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
-            if user is None
+            if settings["uid"] is None
             else ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         )
-        size = str(limits.disk_bytes)
         return [
             *(self._program, *identity),
             *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
@@ -149,13 +158,13 @@ class BubblewrapSession:
         self,
         process: asyncio.subprocess.Process,
         limits: SandboxLimits,
-        user: HeldUserId | None,
         folders: FolderUse,
+        resources: ExitStack,
     ) -> None:
         self._process = process
         self._limits = limits
-        self._user = user
         self._folders = folders
+        self._resources = resources
         self._turn = asyncio.Lock()
         self._ended: str | None = None
         self._exchanges: set[asyncio.Task[tuple[dict[str, Any], bytes]]] = set()
@@ -224,8 +233,7 @@ class BubblewrapSession:
         try:
             await self._process.wait()
         finally:
-            if self._user is not None:
-                self._user.release()
+            self._resources.close()
 
     async def last_error(self) -> str:
         """End it; what bubblewrap has written to its standard error."""
@@ -317,7 +325,7 @@ class BubblewrapSession:
 
 def find_bubblewrap(python: str | None) -> Bubblewrap | str:
     """Bubblewrap, or the reason why it cannot be used."""
-    program, seccomp = shutil.which("bwrap"), seccomp_program()
+    program, seccomp = shutil.which("bwrap"), seccomp_programs()
     if program is None:
         return "bubblewrap (bwrap) is not installed"
     if seccomp is None:

@@ -39,6 +39,9 @@ FORK_ATTEMPTS = 100
 FORK_PAUSE_SECONDS = 0.02
 HEAD = struct.Struct("!II")
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+BPF_STEP_BYTES = 8
 
 Files = dict[str, tuple[int, int]]
 
@@ -79,7 +82,17 @@ def limit_supervisor(settings: dict[str, Any]) -> None:
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
     os.nice(10)
+    limit_cores(settings["cores"], bytes.fromhex(settings["fixed_cores"]))
     os.chdir(DATA_FOLDER)
+
+
+def limit_cores(cores: list[int], program: bytes) -> None:
+    """Use these cores only; `program` is a filter of system calls that denies to change them again."""
+    os.sched_setaffinity(0, cores)
+    steps = ctypes.create_string_buffer(program, len(program))
+    filter_ = struct.pack("HP", len(program) // BPF_STEP_BYTES, ctypes.addressof(steps))
+    if ctypes.CDLL(None).prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter_, 0, 0) != 0:
+        raise OSError("prctl failed")
 
 
 def set_dumpable(value: bool) -> None:

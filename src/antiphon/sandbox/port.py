@@ -24,6 +24,8 @@ class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Files in both folders together, with folders and links. Each uses memory, also if it is empty."""
     processes: int = 32
     """Processes and threads."""
+    cores: int = 1
+    """Cores of the machine that all its processes together can use."""
     run_seconds: float = 30.0
     """The time of one run."""
     output_bytes: int = 64 * 1024

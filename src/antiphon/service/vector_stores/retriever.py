@@ -83,8 +83,8 @@ def _symbol_type(label: str) -> str:
 
 
 def _content(place: Path, root: Path) -> str:
-    """The text of a file below the root; empty if it is not one, or too large. It may have been replaced since
-    it was found."""
+    """The text of a regular file below the root, empty if it is too large: it may have been replaced since it
+    was found."""
     try:
         is_below = place.resolve().is_relative_to(root.resolve())
         if not is_below or not place.is_file() or place.stat().st_size > MAX_LOCATED_BYTES:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.vector_search import read_snapshot
 from antiphon.store.vector_stores import CandidateQuery, Chunk
 from tests.store.conftest import Clock, CountRows, Opened
 from tests.store.vector_queries import (
@@ -204,7 +206,10 @@ FILTERS = st.recursive(
 def test_a_filter_admits_the_chunks_of_matching_files(
     wanted: list[Filter], files: list[dict[str, Attribute]]
 ) -> None:
-    searched = [SearchedFile(number, str(number), each) for number, each in enumerate(files)]
+    searched = [
+        SearchedFile(number, str(number), msgspec.json.encode(each).decode())
+        for number, each in enumerate(files)
+    ]
     portions = tuple(
         chunk_index.Portion(10 * number, 2, number, 0, struct.pack("<2I", 1, 1))
         for number in range(len(files))
@@ -264,6 +269,23 @@ async def test_indexes_are_kept_within_a_bound(opened: Opened, clock: Clock) -> 
         await store.vector_stores.candidates("t", f"vs_{number}", CandidateQuery(terms=["text"]))
         assert bounded.memory_bytes <= 5000
     assert bounded.memory_bytes > 0
+
+
+async def test_attributes_are_decoded_with_the_index_and_counted(opened: Opened, clock: Clock) -> None:
+    """Of 10,000 files they are 80 MB: scripts run in the event loop, or in the only thread that reads."""
+    store, bounded = with_bound(opened, clock, 1_000_000)
+    held: list[int] = []
+    for number, text in enumerate(("short", "x" * 512, "x" * 511 + "\N{SNOWMAN}", "x" * 511 + "\N{DUCK}"), 1):
+        await store.vector_stores.add_store("t", a_store(number), [], QUOTA)
+        attributes: dict[str, Attribute] = {f"key{place}": text for place in range(16)}
+        await ingest(store, a_file(1, number, attributes), [a_chunk(0, "text")])
+        snapshot = await opened.database.read(read_snapshot("t", f"vs_{number}", 1000))
+        assert [msgspec.json.decode(file.attributes) for file in snapshot.files] == [attributes]
+        before = bounded.memory_bytes
+        await store.vector_stores.candidates("t", f"vs_{number}", CandidateQuery(terms=["text"]))
+        held.append(bounded.memory_bytes - before)
+    assert 16 * 512 < held[1] < 16 * 640
+    assert [round(each / held[1]) for each in held[1:]] == [1, 2, 4], "bytes of a character"
 
 
 async def test_the_scores_of_words_are_kept_within_a_bound(

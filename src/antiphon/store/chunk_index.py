@@ -7,6 +7,7 @@ they run in threads, and numpy (`antiphon[retrieval]`) releases the interpreter'
 """
 
 import importlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,11 +46,16 @@ class Portion(Struct, frozen=True):
 
 
 class SearchedFile(Struct, frozen=True):
-    """A file whose chunks are found."""
+    """A file whose chunks are found. Its attributes are JSON: to decode those of many files takes long."""
 
     number: int
     id: str
-    attributes: Mapping[str, Attribute]
+    attributes: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it needs in an index. No character of an attribute needs more than those of the text."""
+        return _FILE_BYTES + sys.getsizeof(self.attributes)
 
 
 class Block(Struct, frozen=True):
@@ -99,7 +105,12 @@ class ChunkIndex:
         self._numpy = numpy = load_numpy()
         self.version = version
         self.chunk_set = chunk_set
-        self.files = files
+        self._file_bytes = sum(file.memory_bytes for file in files)  # decoding adds to the size of the text
+        self._file_ids = [file.id for file in files]
+        self._file_numbers = [file.number for file in files]
+        self._attributes: list[Mapping[str, Attribute]] = [
+            msgspec.json.decode(file.attributes) for file in files
+        ]
         self.blocks = blocks
         portions = [portion for block in blocks for portion in block.portions]
         self.rows = sum(portion.count for portion in portions)
@@ -125,11 +136,11 @@ class ChunkIndex:
         """About what it needs in memory, with all that it may keep."""
         kept = min(MAX_KEPT_SCORE_BYTES, self.rows * _ROW_BYTES)
         vectors = sum(block.memory_bytes for block in self.blocks)
-        return vectors + kept + self.rows * _ROW_BYTES + len(self.files) * _FILE_BYTES
+        return vectors + kept + self.rows * _ROW_BYTES + self._file_bytes
 
     def place(self, row: int) -> tuple[str, int]:
         """The file and the ordinal of a chunk."""
-        return self.files[int(self._places[row])].id, int(self._ordinals[row])
+        return self._file_ids[int(self._places[row])], int(self._ordinals[row])
 
     def rows_of(self, slots: Array) -> Array:
         """The rows of those slots that are here."""
@@ -204,7 +215,7 @@ class ChunkIndex:
         mask = self._masks.get(key)
         if mask is None:
             matches = matcher(wanted)
-            admitted = [matches(file.attributes) for file in self.files]
+            admitted = [matches(attributes) for attributes in self._attributes]
             mask = self._numpy.array(admitted, dtype=bool)[self._places]
             if len(self._masks) >= _MAX_KEPT_FILTERS:
                 self._masks.clear()
@@ -214,7 +225,7 @@ class ChunkIndex:
     def admitted_files(self, mask: Array) -> list[int]:
         """The numbers of the files of chunks that a filter admits."""
         places: list[int] = self._numpy.unique(self._places[mask]).tolist()
-        return [self.files[place].number for place in places]
+        return [self._file_numbers[place] for place in places]
 
     def best(self, scores: Array, mask: Array, limit: int, least: float) -> Array:
         """The rows with the highest scores above `least`. The others are left out first: many equal scores

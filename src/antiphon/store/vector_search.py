@@ -224,7 +224,7 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
     """What an index of a store is made of."""
     row = yield from _searchable(tenant, store_id, now)
     files = [
-        SearchedFile(number, file_id, msgspec.json.decode(attributes))
+        SearchedFile(number, file_id, attributes)
         for number, file_id, attributes in (yield Statement("searched_files", (tenant, store_id)))
     ]
     portions = yield Statement("searched_portions", (tenant, store_id, row.chunk_set))

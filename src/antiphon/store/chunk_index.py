@@ -96,6 +96,11 @@ def load_numpy() -> Any:
         raise Unavailable(message, code="retrieval_not_installed") from None
 
 
+def index_bytes(rows: int, file_bytes: int) -> int:
+    """About what an index of so many chunks needs beside the vectors, with all that it may keep."""
+    return min(MAX_KEPT_SCORE_BYTES, rows * _ROW_BYTES) + rows * _ROW_BYTES + file_bytes
+
+
 class ChunkIndex:
     """One version of a store. Rows are numbers of its chunks, from 0, in the order of the blocks."""
 
@@ -134,9 +139,7 @@ class ChunkIndex:
     @property
     def memory_bytes(self) -> int:
         """About what it needs in memory, with all that it may keep."""
-        kept = min(MAX_KEPT_SCORE_BYTES, self.rows * _ROW_BYTES)
-        vectors = sum(block.memory_bytes for block in self.blocks)
-        return vectors + kept + self.rows * _ROW_BYTES + self._file_bytes
+        return index_bytes(self.rows, self._file_bytes) + sum(block.memory_bytes for block in self.blocks)
 
     def place(self, row: int) -> tuple[str, int]:
         """The file and the ordinal of a chunk."""

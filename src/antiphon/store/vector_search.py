@@ -6,7 +6,6 @@ newer one if not.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -25,10 +24,12 @@ from antiphon.store.chunk_index import (
     Portion,
     SearchedFile,
     TermScores,
+    index_bytes,
     load_numpy,
 )
 from antiphon.store.chunk_words import term_tokens
 from antiphon.store.database import Database, Script, Statement
+from antiphon.store.index_cache import IndexCache, StoreKey
 from antiphon.store.ingestion_scripts import COMPONENT_BYTES, VectorWriter, wrong_dimensions
 from antiphon.store.vector_store_scripts import StoreRow
 from antiphon.store.vector_stores import Candidate, CandidateQuery
@@ -45,8 +46,6 @@ MAX_SEARCHES_AT_ONCE = 4
 _MAX_ATTEMPTS = 10
 """How often a search begins again because its store was changed meanwhile."""
 
-_Key = tuple[str, str]
-
 
 class Snapshot(Struct, frozen=True):
     """What an index is made of."""
@@ -58,8 +57,16 @@ class Snapshot(Struct, frozen=True):
     @property
     def vector_bytes(self) -> int:
         """Of all vectors."""
-        dimensions = self.row.store.dimensions
-        return sum(portion.count for portion in self.portions) * dimensions * COMPONENT_BYTES
+        return self._rows * self.row.store.dimensions * COMPONENT_BYTES
+
+    @property
+    def other_bytes(self) -> int:
+        """About what the index needs beside the vectors."""
+        return index_bytes(self._rows, sum(file.memory_bytes for file in self.files))
+
+    @property
+    def _rows(self) -> int:
+        return sum(portion.count for portion in self.portions)
 
 
 class SimilarityQuery(Struct, frozen=True):
@@ -107,16 +114,15 @@ class CandidateSearch:
         self._db = database
         self._vectors = vectors
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._indexes: OrderedDict[_Key, ChunkIndex] = OrderedDict()
-        self._loads: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+        self._indexes = IndexCache(max_bytes)
+        self._loads: WeakValueDictionary[StoreKey, asyncio.Lock] = WeakValueDictionary()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By tenant: searches compute in threads, of which there are few."""
 
     @property
     def memory_bytes(self) -> int:
         """About what the kept indexes need."""
-        return sum(index.memory_bytes for index in self._indexes.values())
+        return self._indexes.memory_bytes
 
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         """See `VectorStores`. Further searches of a tenant wait."""
@@ -135,14 +141,15 @@ class CandidateSearch:
                     found = await self._search(key, index, query)
                     if found is not None:
                         return found
+                index = None  # one that is displaced takes no memory while another is loaded
                 index = await self._load(key)
         except NotFound:
-            self._indexes.pop(key, None)
+            self._indexes.drop(key)
             raise
         raise StoreUnavailable(f"Vector store '{store_id}' changes too often to be searched now. Try again.")
 
     async def _search(
-        self, key: _Key, index: ChunkIndex, query: CandidateQuery
+        self, key: StoreKey, index: ChunkIndex, query: CandidateQuery
     ) -> Sequence[Candidate] | None:
         terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
         kept = index.kept_scores(terms)
@@ -152,8 +159,6 @@ class CandidateSearch:
         if read is None:
             return None
         row, lists = read
-        if key in self._indexes:
-            self._indexes.move_to_end(key)
         vector = query.vector if row.store.dimensions else None
         if vector is not None and len(vector) != row.store.dimensions * COMPONENT_BYTES:
             raise wrong_dimensions(row.store.id, row.store.dimensions)
@@ -173,38 +178,43 @@ class CandidateSearch:
             for file_id, ordinal in [index.place(chunk)]
         ]
 
-    async def _load(self, key: _Key) -> ChunkIndex | None:
+    async def _load(self, key: StoreKey) -> ChunkIndex | None:
         """The index of the present version; one search loads it for all that wait. None: it was changed."""
         lock = self._loads.setdefault(key, asyncio.Lock())
         async with lock:
             snapshot = await self._db.read(read_snapshot(*key, int(self._clock())))
-            row, former = snapshot.row, self._indexes.get(key)
-            if former is not None and former.chunk_set != row.chunk_set:
-                former = None
-            if former is not None and former.version == row.version:
+            former = self._former(key, snapshot.row)
+            if former is not None and former.version == snapshot.row.version:
                 return former
-            cached = self._has_room(key, snapshot.vector_bytes)
-            blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
-            if blocks is None:
-                return None
-            index = await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
-            self._keep(key, index)
+            former = None  # it may be displaced while this waits
+            size = snapshot.other_bytes
+            cached = self._has_room(key, size + snapshot.vector_bytes)
+            size += snapshot.vector_bytes if cached else 0
+            async with self._indexes.room(key, size):
+                index = await self._read_index(key, snapshot, cached=cached)
+                if index is not None:
+                    self._indexes.keep(key, index)
             return index
 
-    def _has_room(self, key: _Key, needed: int) -> bool:
+    async def _read_index(self, key: StoreKey, snapshot: Snapshot, *, cached: bool) -> ChunkIndex | None:
+        row, former = snapshot.row, self._former(key, snapshot.row)
+        blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
+        if blocks is None:
+            return None
+        return await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
+
+    def _former(self, key: StoreKey, row: StoreRow) -> ChunkIndex | None:
+        """The index of the store that is kept, if its chunks are of the present set."""
+        former = self._indexes.get(key)
+        return former if former is not None and former.chunk_set == row.chunk_set else None
+
+    def _has_room(self, key: StoreKey, needed: int) -> bool:
         """Whether the vectors of a store are to be kept in memory. A large store displaces others only if the
         database cannot search it."""
-        if not self._vectors.searches_large_stores or needed <= self._max_bytes // SMALL_STORE_PART:
-            return needed <= self._max_bytes
-        others = sum(index.memory_bytes for other, index in self._indexes.items() if other != key)
-        return others + needed <= self._max_bytes
-
-    def _keep(self, key: _Key, index: ChunkIndex) -> None:
-        """Keep an index in place of those that were not used for the longest time."""
-        self._indexes[key] = index
-        self._indexes.move_to_end(key)
-        while self.memory_bytes > self._max_bytes and len(self._indexes) > 1:
-            self._indexes.popitem(last=False)
+        most = self._indexes.max_bytes
+        if not self._vectors.searches_large_stores or needed <= most // SMALL_STORE_PART:
+            return needed <= most
+        return self._indexes.has_room_beside_others(key, needed)
 
 
 def _by_words(
@@ -239,7 +249,7 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
 
 
 def read_postings(
-    key: _Key, version: int, chunk_set: int, terms: Sequence[str], now: int
+    key: StoreKey, version: int, chunk_set: int, terms: Sequence[str], now: int
 ) -> Script[tuple[StoreRow, dict[str, list[str | bytes | None]]] | None]:
     """The slots of the chunks with each term, by how often it occurs; None: the store has another version."""
     row = yield from _searchable(*key, now)

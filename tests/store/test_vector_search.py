@@ -5,6 +5,7 @@ import random
 import struct
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,34 @@ async def test_another_process_changes_the_store(opened: Opened, clock: Clock, s
     assert places(await search(other, "text", vector=angle(0))) == [("file-0002", 0)]
     await store.vector_stores.begin_reindex("t", "vs_1", "n")
     assert await search(other, "text", vector=angle(0)) == []
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1_000_000])
+async def test_a_store_that_changes_all_the_time_is_searched(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    """Small files are completed faster than an index is loaded; what a search finds is of its time."""
+    store, _ = with_bound(opened, clock, max_bytes)
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    await ingest(store, a_file(1), [a_chunk(0, "text word", 10), a_chunk(1, "text", 0)])
+    read, numbers, is_changing = opened.database.read, count(2), False
+
+    async def read_of_a_changed_store(script: Script[Any]) -> Any:
+        nonlocal is_changing
+        if not is_changing:
+            is_changing = True
+            number = next(numbers)
+            await ingest(store, a_file(number), [a_chunk(0, "text", 90)])
+            await store.vector_stores.delete_file("t", "vs_1", a_file(number).id)
+            is_changing = False
+        return await read(script)
+
+    monkeypatch.setattr(opened.database, "read", read_of_a_changed_store)
+    for _ in range(2):
+        found = await search(store, "word", vector=angle(0), limit=2)
+        assert [(each.file_id, each.ordinal) for each in found] == [("file-0001", 0), ("file-0001", 1)]
+        assert [each.similarity for each in found] == pytest.approx([math.cos(math.radians(10)), 1.0])
+        assert found[0].lexical > found[1].lexical == 0
 
 
 async def test_the_vectors_of_unchanged_files_are_read_once(

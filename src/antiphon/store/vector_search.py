@@ -2,7 +2,7 @@
 
 Indexes of the stores that were searched last are kept, within a bound. A search checks in its transaction
 that its index stands for the present version of the store, whichever process has changed it, and loads a
-newer one if not.
+newer one if not. It uses that one even if the store has changed again: files may arrive all the time.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ MAX_QUERY_TERMS = 64
 MAX_SEARCHES_AT_ONCE = 4
 """Of one tenant."""
 _MAX_ATTEMPTS = 10
-"""How often a search begins again because its store was changed meanwhile."""
+"""How often a search begins again because its store was indexed anew, or vectors were erased, meanwhile."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -81,7 +81,7 @@ class SimilarityQuery(Struct, frozen=True):
 
 
 class VectorSearch(VectorWriter, Protocol):
-    """The vectors of a database. None as a result: the store was changed meanwhile."""
+    """The vectors of a database. None as a result: some are erased."""
 
     searches_large_stores: bool
     """Whether the database has an index for stores whose vectors are not in memory."""
@@ -132,30 +132,32 @@ class CandidateSearch:
 
     async def _candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         key = (tenant, store_id)
-        index = self._indexes.get(key)
+        index, must_be_current = self._indexes.get(key), True
         if index is None:
             await asyncio.to_thread(load_numpy)  # the first import would hold the event loop
         try:
             for _ in range(_MAX_ATTEMPTS):
                 if index is not None:
-                    found = await self._search(key, index, query)
+                    found = await self._search(key, index, query, must_be_current=must_be_current)
                     if found is not None:
                         return found
                 index = None  # one that is displaced takes no memory while another is loaded
-                index = await self._load(key)
+                index, must_be_current = await self._load(key), False
         except NotFound:
             self._indexes.drop(key)
             raise
         raise StoreUnavailable(f"Vector store '{store_id}' changes too often to be searched now. Try again.")
 
     async def _search(
-        self, key: StoreKey, index: ChunkIndex, query: CandidateQuery
+        self, key: StoreKey, index: ChunkIndex, query: CandidateQuery, *, must_be_current: bool
     ) -> Sequence[Candidate] | None:
+        """None: the index is not of the present version, if it must be, or its chunks are gone."""
         terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
         kept = index.kept_scores(terms)
         missing = [term for term in terms if term not in kept]
         now = int(self._clock())
-        read = await self._db.read(read_postings(key, index.version, index.chunk_set, missing, now))
+        version = index.version if must_be_current else None
+        read = await self._db.read(read_postings(key, version, index.chunk_set, missing, now))
         if read is None:
             return None
         row, lists = read
@@ -179,7 +181,7 @@ class CandidateSearch:
         ]
 
     async def _load(self, key: StoreKey) -> ChunkIndex | None:
-        """The index of the present version; one search loads it for all that wait. None: it was changed."""
+        """The index of the present version, which one search loads for all. None: vectors are erased."""
         lock = self._loads.setdefault(key, asyncio.Lock())
         async with lock:
             snapshot = await self._db.read(read_snapshot(*key, int(self._clock())))
@@ -249,11 +251,14 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
 
 
 def read_postings(
-    key: StoreKey, version: int, chunk_set: int, terms: Sequence[str], now: int
+    key: StoreKey, version: int | None, chunk_set: int, terms: Sequence[str], now: int
 ) -> Script[tuple[StoreRow, dict[str, list[str | bytes | None]]] | None]:
-    """The slots of the chunks with each term, by how often it occurs; None: the store has another version."""
+    """The slots of the chunks with each term, by how often it occurs.
+
+    None: the store has another set of chunks, or is not of this version.
+    """
     row = yield from _searchable(*key, now)
-    if (row.version, row.chunk_set) != (version, chunk_set):
+    if row.chunk_set != chunk_set or version not in (None, row.version):
         return None
     tokens = {term: term_tokens(chunk_set, term) for term in terms}
     slots: dict[str, str | bytes | None] = {}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import NotFound, Unavailable
 from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matcher
-from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks
+from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks, vector_search
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
 from antiphon.store.database import Script
 from antiphon.store.ports import Stores
@@ -28,6 +28,7 @@ from antiphon.store.vector_search import read_snapshot
 from antiphon.store.vector_stores import CandidateQuery, Chunk
 from tests.store.conftest import Clock, CountRows, Opened
 from tests.store.vector_queries import (
+    WORDS,
     check_random_queries,
     fill,
     with_bound,
@@ -263,6 +264,31 @@ async def test_a_store_that_changes_all_the_time_is_searched(
         assert [(each.file_id, each.ordinal) for each in found] == [("file-0001", 0), ("file-0001", 1)]
         assert [each.similarity for each in found] == pytest.approx([math.cos(math.radians(10)), 1.0])
         assert found[0].lexical > found[1].lexical == 0
+
+
+async def test_the_chunks_of_many_terms_are_read_in_steps(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite one thread reads: 64 common words in a large store would hold it for seconds."""
+    monkeypatch.setattr(vector_search, "MAX_READ_POSTINGS", 150, raising=False)
+    steps: list[Sequence[str]] = []
+    original = vector_search.read_postings
+
+    def recorded(
+        key: Any, version: int | None, chunk_set: int, terms: Sequence[str], now: int
+    ) -> Script[Any]:
+        steps.append(terms)
+        return original(key, version, chunk_set, terms, now)
+
+    store, _ = with_bound(opened, clock, 1_000_000)
+    source = random.Random(2)
+    chunks = await fill(store, source, 16)
+    monkeypatch.setattr(vector_search, "read_postings", recorded)
+    await store.vector_stores.candidates("t", "vs_1", CandidateQuery(terms=WORDS))
+    assert [term for step in steps for term in step] == WORDS
+    assert len(steps) > 1
+    assert all(len(step) <= max(150 // len(chunks), 1) for step in steps)
+    await check_random_queries(store, chunks, source)
 
 
 async def test_the_vectors_of_unchanged_files_are_read_once(

@@ -41,6 +41,8 @@ SMALL_STORE_PART = 8
 """A store that takes at most this part of it displaces others that were not used for longer."""
 MAX_QUERY_TERMS = 64
 """The terms of a query that are searched for; the rest is ignored."""
+MAX_READ_POSTINGS = 100_000
+"""Of one read, if every chunk had its terms: on SQLite, other reads wait for it about 15 ms."""
 MAX_SEARCHES_AT_ONCE = 4
 """Of one tenant."""
 _MAX_ATTEMPTS = 10
@@ -152,21 +154,16 @@ class CandidateSearch:
         self, key: StoreKey, index: ChunkIndex, query: CandidateQuery, *, must_be_current: bool
     ) -> Sequence[Candidate] | None:
         """None: the index is not of the present version, if it must be, or its chunks are gone."""
-        terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
-        kept = index.kept_scores(terms)
-        missing = [term for term in terms if term not in kept]
-        now = int(self._clock())
-        version = index.version if must_be_current else None
-        read = await self._db.read(read_postings(key, version, index.chunk_set, missing, now))
+        read = await self._scores(key, index, query.terms, must_be_current=must_be_current)
         if read is None:
             return None
-        row, lists = read
+        row, scores_by_term = read
         vector = query.vector if row.store.dimensions else None
         if vector is not None and len(vector) != row.store.dimensions * COMPONENT_BYTES:
             raise wrong_dimensions(row.store.id, row.store.dimensions)
         if not index.rows or query.limit < 1:
             return []
-        scores, mask, rows = await asyncio.to_thread(_by_words, index, query, kept, lists)
+        scores, mask, rows = await asyncio.to_thread(_by_words, index, query, scores_by_term)
         similar: Mapping[int, float] = dict.fromkeys(rows.tolist(), 0.0)
         if vector is not None:
             wanted = SimilarityQuery(*key, vector, mask, query, rows)
@@ -179,6 +176,29 @@ class CandidateSearch:
             for chunk, similarity in similar.items()
             for file_id, ordinal in [index.place(chunk)]
         ]
+
+    async def _scores(
+        self, key: StoreKey, index: ChunkIndex, query_terms: Sequence[str], *, must_be_current: bool
+    ) -> tuple[StoreRow, dict[str, TermScores]] | None:
+        """What the terms add to the scores. A few terms are read at a time: other reads get their turn."""
+        terms = list(dict.fromkeys(query_terms))[:MAX_QUERY_TERMS]
+        scores = index.kept_scores(terms)
+        missing = [term for term in terms if term not in scores] if index.rows else []
+        step = max(MAX_READ_POSTINGS // max(index.rows, 1), 1)
+        now = int(self._clock())
+        version = index.version if must_be_current else None
+        row = None
+        for start in range(0, max(len(missing), 1), step):
+            script = read_postings(key, version, index.chunk_set, missing[start : start + step], now)
+            read = await self._db.read(script)
+            if read is None:
+                return None
+            row, lists = read
+            if lists:
+                scores |= await asyncio.to_thread(_term_scores, index, lists)
+            version = None  # it was current during this search
+        assert row is not None
+        return row, scores
 
     async def _load(self, key: StoreKey) -> ChunkIndex | None:
         """The index of the present version, which one search loads for all. None: vectors are erased."""
@@ -219,15 +239,17 @@ class CandidateSearch:
         return self._indexes.has_room_beside_others(key, needed)
 
 
+def _term_scores(
+    index: ChunkIndex, lists: Mapping[str, Sequence[str | bytes | None]]
+) -> dict[str, TermScores]:
+    return {term: index.term_scores(term, levels) for term, levels in lists.items()}
+
+
 def _by_words(
-    index: ChunkIndex,
-    query: CandidateQuery,
-    kept: Mapping[str, TermScores],
-    lists: Mapping[str, Sequence[str | bytes | None]],
+    index: ChunkIndex, query: CandidateQuery, terms: Mapping[str, TermScores]
 ) -> tuple[Array, Array, Array]:
     """The lexical score of every chunk, which chunks the filter admits, and the rows of the best chunks."""
-    read = {term: index.term_scores(term, levels) for term, levels in lists.items()}
-    scores = index.lexical(each for _, each in sorted({**kept, **read}.items()))
+    scores = index.lexical(each for _, each in sorted(terms.items()))
     mask = index.mask(query.filter)
     return scores, mask, index.best(scores, mask, query.limit, 0.0)
 

@@ -4,7 +4,9 @@ import math
 import random
 import struct
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -354,6 +356,28 @@ async def test_the_scores_of_words_are_kept_within_a_bound(
         for word in "abcd":
             assert len(await search(store, word)) == 3
         assert places(await search(store, "w1")) == [("file-0001", 1)]
+
+
+class SlowScores(dict[str, chunk_index.TermScores]):
+    """Other threads have their turn between the begin of an iteration and its first step."""
+
+    def __iter__(self) -> Iterator[str]:
+        first = super().__iter__()
+        time.sleep(0.001)
+        return first
+
+
+def test_threads_keep_the_scores_of_words_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_index, "MAX_KEPT_SCORE_BYTES", 40)
+    portion = chunk_index.Portion(0, 4, 1, 0, struct.pack("<4I", 1, 1, 1, 1))
+    index = ChunkIndex(1, 1, [SearchedFile(1, "file-1", "{}")], [chunk_index.Block((portion,))])
+    monkeypatch.setattr(index, "_scores", SlowScores())
+    words = [f"w{number}" for number in range(200)]
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(index.term_scores, word, ["1", *[None] * 6]) for word in words]
+        assert all(len(call.result().scores) == 1 for call in calls)
+    kept = index.kept_scores(words)
+    assert sum(each.memory_bytes for each in kept.values()) == 40
 
 
 async def test_without_numpy_the_error_says_what_to_install(

@@ -8,6 +8,7 @@ they run in threads, and numpy (`antiphon[retrieval]`) releases the interpreter'
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -131,6 +132,7 @@ class ChunkIndex:
         self._norms = (K1 * (1 - B + B * lengths / max(mean, 1.0))).astype(numpy.float32)
         self._order = numpy.argsort(self.slots)
         self._sorted_slots = self.slots[self._order]
+        self._keeping = threading.Lock()
         self._scores: dict[str, TermScores] = {}
         self._score_bytes = 0
         self._masks: dict[bytes, Array] = {}
@@ -191,14 +193,15 @@ class ChunkIndex:
     def _keep(self, term: str, scores: TermScores) -> None:
         """Keep these scores in place of the oldest ones. Threads may be here at the same time."""
         size = scores.memory_bytes
-        if term in self._scores or size > MAX_KEPT_SCORE_BYTES:
+        if size > MAX_KEPT_SCORE_BYTES:
             return
-        self._scores[term] = scores
-        self._score_bytes += size
-        while self._score_bytes > MAX_KEPT_SCORE_BYTES and self._scores:
-            oldest = self._scores.pop(next(iter(self._scores)), None)
-            if oldest is not None:
-                self._score_bytes -= oldest.memory_bytes
+        with self._keeping:
+            if term in self._scores:
+                return
+            self._scores[term] = scores
+            self._score_bytes += size
+            while self._score_bytes > MAX_KEPT_SCORE_BYTES:
+                self._score_bytes -= self._scores.pop(next(iter(self._scores))).memory_bytes
 
     def lexical(self, terms: Iterable[TermScores]) -> Array:
         """The BM25 score of every chunk."""

@@ -5,8 +5,8 @@
 The server is in a process of its own: a minimal one that replies at once, and one that is written with the
 official SDK. The bare client writes prepared bytes to a socket, and reads and decodes the reply: less is not
 possible. The clients take turns, so that the machine's other work meets all of them alike. The ratios are
-those of the medians. The bound is for Antiphon's client with the server of the SDK. The ratio with the minimal
-server is that of the CPU times of the clients, since its round trip takes next to no time.
+those of the medians. The bound is for Antiphon's client with the server of the SDK. The ratio with the
+minimal server is that of the CPU times of the clients, since its round trip takes next to no time.
 """
 
 import argparse

@@ -2,19 +2,22 @@
 
     python -m bench.vector_stores quality FOLDER...
     python -m bench.vector_stores load [PAGES]
+    python -m bench.vector_stores search [--chunks 20000 100000] [--queries 200] [--check]
 
 `quality` adds each text of a collection (`bench/retrieval.py`) as a file, asks every question with
 ``POST /v1/vector_stores/{id}/search`` and its defaults, and reports nDCG@10; words and vectors alone are
 measured by weights of the same search. `load` adds a PDF file while 64 streams run, and measures the event
-loop as `bench/embedding_load.py` does.
+loop as `bench/embedding_load.py` does. `search` measures the latency of searches and the memory of a server
+(`bench/store_search.py`).
 """
 
+import argparse
 import asyncio
 import gc
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
@@ -28,8 +31,10 @@ from antiphon.embedded import Antiphon
 from antiphon.service.routing.router import Route
 from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
 from antiphon.settings import Settings, StoreSettings
+from bench.bounds import add_check, print_table
 from bench.embedding_load import STREAMS, Tick, follow, play, report, tick
 from bench.retrieval import DEPTH, ROOT, Collection, ndcg, read_collection
+from bench.store_search import measure_search
 
 POLL_SECONDS = 0.5
 WORDS_PER_PAGE = 400
@@ -167,15 +172,27 @@ async def measure_load(pages: int) -> None:
     print(f"{chunks / cpu:.1f} chunks per second of the CPU time of the children")
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[:1] == ["quality"]:
-        for folder in arguments[1:]:
-            asyncio.run(measure_quality(read_collection(Path(folder))))
-    elif arguments[:1] == ["load"]:
-        asyncio.run(measure_load(int(arguments[1]) if arguments[1:] else 300))
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.vector_stores")
+    modes = parser.add_subparsers(dest="mode", required=True)
+    quality = modes.add_parser("quality")
+    quality.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    load = modes.add_parser("load")
+    load.add_argument("pages", type=int, nargs="?", default=300)
+    search = modes.add_parser("search")
+    search.add_argument("--chunks", type=int, nargs="+", default=[20_000, 100_000])
+    search.add_argument("--queries", type=int, default=200)
+    add_check(search)
+    options = parser.parse_args()
+    if options.mode == "search":
+        return print_table([*measure_search(options.chunks, options.queries)], check=options.check)
+    if options.mode == "load":
+        asyncio.run(measure_load(options.pages))
     else:
-        sys.exit(__doc__)
+        for folder in options.folders:
+            asyncio.run(measure_quality(read_collection(folder)))
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

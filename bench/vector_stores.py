@@ -14,7 +14,6 @@ loop as `bench/embedding_load.py` does. `search` measures the latency of searche
 import argparse
 import asyncio
 import gc
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -32,12 +31,12 @@ from antiphon.service.routing.router import Route
 from antiphon.service.vector_stores.passages import HybridWeights, PassageQuery
 from antiphon.settings import Settings, StoreSettings
 from bench.bounds import add_check, print_table
+from bench.documents import pdf_of
 from bench.embedding_load import STREAMS, Tick, follow, play, report, tick
-from bench.retrieval import DEPTH, ROOT, Collection, ndcg, read_collection
+from bench.retrieval import DEPTH, Collection, ndcg, read_collection
 from bench.store_search import measure_search
 
 POLL_SECONDS = 0.5
-WORDS_PER_PAGE = 400
 BATCH_FILES = 500
 CHUNKING: Any = {"max_chunk_size_tokens": 250, "chunk_overlap_tokens": 0}
 
@@ -111,21 +110,6 @@ async def measure_quality(collection: Collection) -> None:
                 print(f"| {collection.name} | {name} | {quality:.3f} | {milliseconds:.1f} ms |", flush=True)
 
 
-def pdf(pages: int) -> bytes:
-    from tests.documents.pdf_file import pdf_file  # noqa: PLC0415 -- the tests' maker of small files
-
-    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))]
-    prose = re.findall(r"[A-Za-z]+[.,]?", " ".join(texts))
-
-    def lines(page: int) -> str:
-        first = page * WORDS_PER_PAGE % (len(prose) - WORDS_PER_PAGE)
-        words = prose[first : first + WORDS_PER_PAGE]
-        rows = [" ".join(words[start : start + 10]) for start in range(0, len(words), 10)]
-        return ") Tj 0 -14 Td (".join(rows)
-
-    return pdf_file(*map(lines, range(pages)))
-
-
 async def report_and_rest(name: str, ticks: list[Tick]) -> None:
     report(name, ticks)
     await rest(ticks)
@@ -143,7 +127,7 @@ async def measure_load(pages: int) -> None:
             client = antiphon.openai_client()
             store = await client.vector_stores.create()
             await client.embeddings.create(model="auto", input="load the model")
-            file = await client.files.create(file=("pages.pdf", pdf(pages)), purpose="assistants")
+            file = await client.files.create(file=("pages.pdf", pdf_of(pages)), purpose="assistants")
             streams = [asyncio.create_task(follow(antiphon)) for _ in range(STREAMS)]
             ticks: list[Tick] = []
             ticking = asyncio.create_task(tick(ticks))

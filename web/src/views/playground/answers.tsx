@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { Action } from "../../components/buttons.tsx";
 import { CodeBlock } from "../../components/markdown.tsx";
-import { prettyJson } from "../../lib/format.ts";
+import { prettyJson } from "../../lib/pretty-json.ts";
 import { whyNot } from "../../lib/session.ts";
 import type { Item } from "../../lib/types.ts";
 import { type Answered, answersOf, waitingIn } from "./answering.ts";

@@ -23,9 +23,9 @@ export function Answers({ column, items }: { column: Column; items: readonly Ite
     const next = { ...answered, [id]: approve };
     setAnswered(next);
     const done = waiting.every(({ id: each = "" }) => next[each] !== undefined);
-    if (calls.length === 0 && done) start(column, answersOf(waiting, next));
+    if (calls.length === 0 && done) start([column], answersOf(waiting, next));
   };
-  const send = () => start(column, answersOf(waiting, answered));
+  const send = () => start([column], answersOf(waiting, answered));
   return (
     <form
       class="stack answers"

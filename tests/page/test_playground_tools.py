@@ -63,6 +63,10 @@ def sent_by(tab: Page, page: Opened, text: str) -> dict[str, Any]:
     return json.loads(sent.value.post_data or "")
 
 
+def newest(world: World) -> str:
+    return world.get("/v1/responses?limit=1")["data"][0]["id"]
+
+
 @pytest.mark.requirement("PAGE/playground-branch")
 def test_a_message_that_is_edited_and_sent_again_begins_a_branch(page: Opened, world: World) -> None:
     open_playground(page, "echo")
@@ -203,11 +207,21 @@ def test_a_citation_opens_the_passage_of_its_source(page: Opened, world: World, 
     page.tab.get_by_label("handbook").check()
     say(page, "How do I revoke a key?")
     page.see("Two years")
+    found, message = world.get(f"/v1/responses/{newest(world)}")["output"]
+    (citation,) = message["content"][0]["annotations"]
+    hits = [hit for hit in found["results"] if hit["file_id"] == citation["file_id"]]
+    place = citation["antiphon"]
+    (cited,) = (hit for hit in hits if hit["antiphon"]["chunk"] == place["chunk"])
+    assert len(hits) > 1
     page.tab.locator(".citations button").first.click()
     source = page.tab.get_by_role("dialog")
-    expect(source).to_contain_text("Passage 1")
-    expect(source).to_contain_text("score")
-    expect(source.locator("pre").first).to_contain_text("key")
+    passage = source.get_by_role("region", name="Cited passage")
+    expect(passage).to_have_count(1)
+    expect(passage).to_contain_text(f"Passage {place['chunk'] + 1}, {place['label']}")
+    expect(passage).to_contain_text("score")
+    expect(passage.locator("pre")).to_have_text(cited["text"])
+    expect(source.locator("details")).to_have_count(len(hits) - 1)
+    expect(source.locator("details[open]")).to_have_count(0)
     source.get_by_role("link", name="Open the file").click()
     page.see("purpose", within=page.tab.get_by_role("dialog").last)
 

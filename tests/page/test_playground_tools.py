@@ -138,6 +138,23 @@ def test_a_request_is_copied_as_a_program_that_runs(page: Opened, world: World) 
     assert run.stdout == "You said: It's “me”.\n"
 
 
+@pytest.mark.requirement("PAGE/playground-code")
+def test_the_curl_command_sends_attachments_of_any_size(page: Opened) -> None:
+    page.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_playground(page, "echo")
+    text = base64.b64encode(b"The lighthouse is red. " * 10_000).decode()
+    give_files(page, "drop", ("notes.txt", "text/plain", text))
+    page.tab.get_by_role("textbox", name="Message").fill("It's “me”: $HOME `id`")
+    page.button("Copy as code").click()
+    page.button("Copy the program").click()
+    expect(page.button("Copy the program")).to_have_text("✓")
+    program = page.tab.evaluate("navigator.clipboard.readText()")
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+    run = subprocess.run(["bash"], input=program, env=environment, capture_output=True, text=True, check=True)
+    (message,) = json.loads(run.stdout)["output"]
+    assert message["content"][0]["text"].endswith("It's “me”: $HOME `id`")
+
+
 def test_a_request_that_was_sent_is_copied_as_it_was(page: Opened) -> None:
     open_playground(page, "echo")
     say(page, "Remember me.")

@@ -105,8 +105,8 @@ class Sessions:
 
 
 def cookie_name(hosts: list[str]) -> str:
-    """The name of the cookie at this Host. It contains the port: browsers send the cookies of a host to all of
-    its ports, where two servers would overwrite each other's session."""
+    """The name of the cookie at this Host. It contains the port: browsers send the cookies of a host to all
+    of its ports, where two servers would overwrite each other's session."""
     port = _PORT.search(hosts[0]) if hosts else None
     return COOKIE if port is None else f"{COOKIE}_{port[1]}"
 

@@ -36,6 +36,7 @@ class FolderUse:
                 self._descriptors += array("i", data)
         if len(self._descriptors) != FOLDERS:
             raise OSError("the folders of the sandbox were not sent")
+        self._close_channel()
 
     def used(self) -> Used:
         """What is used now; nothing, if it is closed."""
@@ -47,8 +48,11 @@ class FolderUse:
 
     def close(self) -> None:
         """Close the descriptors: they keep the file systems, and their memory."""
-        self._own.close()
-        self.theirs.close()
+        self._close_channel()
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
+
+    def _close_channel(self) -> None:
+        self._own.close()
+        self.theirs.close()

@@ -193,7 +193,7 @@ def main() -> int:
     if options.mode == "search":
         rows: list[Row] = []
         for row in measure_search(options.chunks, options.queries):
-            print(f"… {row.what}", file=sys.stderr, flush=True)
+            print(row.markdown(), file=sys.stderr, flush=True)
             rows.append(row)
         return print_table(rows, check=options.check)
     if options.mode == "load":

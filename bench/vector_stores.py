@@ -191,7 +191,11 @@ def main() -> int:
     add_check(search)
     options = parser.parse_args()
     if options.mode == "search":
-        return print_table([*measure_search(options.chunks, options.queries)], check=options.check)
+        rows: list[Row] = []
+        for row in measure_search(options.chunks, options.queries):
+            print(row.markdown(), file=sys.stderr, flush=True)
+            rows.append(row)
+        return print_table(rows, check=options.check)
     if options.mode == "load":
         with TemporaryDirectory() as folder, store_url(options.store, folder) as url:
             rows = asyncio.run(measure_load(options.pages, url))

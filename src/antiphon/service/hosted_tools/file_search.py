@@ -33,8 +33,8 @@ _DESCRIPTION = (
     "every question that the files may answer, before you answer."
 )
 _REQUESTS = ("How much is it?", "Is that allowed?", "When does it begin, and who decides?")
-"""With these the embedded models search for 32 of 34 questions, and for 1 of 16 requests that need no search;
-with the description alone for 17 and 4."""
+"""Requests that need a search. The embedded models are shown them; `python -m bench.cited_answers` counts for
+which questions they search."""
 _PARAMETERS: JsonObject = {
     "type": "object",
     "properties": {

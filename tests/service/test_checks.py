@@ -29,10 +29,10 @@ class CountingPool(IsolatedPool):
         super().__init__()
         self.tenants: list[str] = []
 
-    async def run(self, tenant: str, function: str, *payload: bytes) -> memoryview:
+    async def run(self, tenant: str, function: str, *payload: bytes, goes_first: bool = False) -> memoryview:
         """Run and count."""
         self.tenants.append(tenant)
-        return await super().run(tenant, function, *payload)
+        return await super().run(tenant, function, *payload, goes_first=goes_first)
 
 
 class ExceedingPool(IsolatedPool):
@@ -42,7 +42,7 @@ class ExceedingPool(IsolatedPool):
         super().__init__()
         self.reason: Excess = reason
 
-    async def run(self, tenant: str, function: str, *payload: bytes) -> memoryview:
+    async def run(self, tenant: str, function: str, *payload: bytes, goes_first: bool = False) -> memoryview:
         """Exceed."""
         raise WorkExceeded(self.reason)
 

@@ -23,6 +23,7 @@ from tests.store.vector_values import (
     angle,
     ingest,
     search,
+    sweep,
 )
 
 pytest.importorskip("numpy", reason="antiphon[retrieval] is missing")
@@ -59,6 +60,29 @@ async def test_the_graph_of_postgresql_finds_the_nearest(
     assert "nearest_by_graph_384" in used
     assert "nearest_outside_graph" in used
     assert "nearest_in_files" in used
+    await database.aclose()
+
+
+@pytest.mark.slow
+async def test_a_small_store_whose_files_are_replaced_stays_outside_of_the_graph(
+    postgres: PostgresServer, postgres_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slots are given once, so that theirs say nothing about the size of the store."""
+    monkeypatch.setattr(postgres_vectors, "MIN_GRAPH_BYTES", 384 * 4 * 20)
+    postgres.execute(f"TRUNCATE {VECTOR_TABLES}, jobs", postgres_url)
+    database = await PostgresDatabase.open(postgres_url)
+    store = sql_stores(database, LocalSignals(), clock)
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    chunks = [a_chunk(place, "text", angle(place) + bytes(4 * 382)) for place in range(6)]
+    in_graph = "SELECT count(*) FROM chunk_vectors WHERE in_graph"
+    for number in range(1, 9):
+        await ingest(store, a_file(number), chunks)
+        await store.vector_stores.delete_file("t", "vs_1", a_file(number).id)
+        await sweep(store)
+    assert postgres.execute(in_graph, postgres_url) == "0"
+    for number in range(9, 15):
+        await ingest(store, a_file(number), chunks)
+    assert postgres.execute(in_graph, postgres_url) == "12"
     await database.aclose()
 
 

@@ -12,6 +12,7 @@ def test_both_dialects_have_the_same_statements() -> None:
     assert {re.sub(r"_\d+$", "", name) for name in postgres - sqlite} == {
         *("vectors_are_kept", "set_vector_search", "set_graph_search", "similarities_of_chunks"),
         *("nearest", "nearest_in_files", "nearest_by_graph", "nearest_outside_graph"),
+        "count_chunks_of_set",
     }
 
 
@@ -70,7 +71,7 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
         ),
         *("add_chunk_set", "erase_chunk_set", "take_slots", "add_portion", "add_chunk", "portions_of_file"),
         *("erase_portion", "erase_chunks", "erase_vectors", "chunks_of_file", "postings", "add_vectors"),
-        "vectors_of_portions",
+        *("vectors_of_portions", "count_chunks_of_set"),
         *("vectors_are_kept", "set_vector_search", "set_graph_search", "similarities_of_chunks"),
         *(
             "nearest",

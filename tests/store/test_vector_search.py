@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.errors import NotFound, Unavailable
+from antiphon.errors import NotFound, StoreUnavailable, Unavailable
 from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matcher
 from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks, vector_search
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
@@ -266,6 +266,24 @@ async def test_a_store_that_changes_all_the_time_is_searched(
         assert [(each.file_id, each.ordinal) for each in found] == [("file-0001", 0), ("file-0001", 1)]
         assert [each.similarity for each in found] == pytest.approx([math.cos(math.radians(10)), 1.0])
         assert found[0].lexical > found[1].lexical == 0
+
+
+async def test_a_store_that_is_indexed_anew_all_the_time_is_not_searched(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sql_stores(opened.database, LocalSignals(), clock)
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    read = opened.database.read
+
+    async def read_of_a_new_set(script: Script[Any]) -> Any:
+        found = await read(script)
+        if isinstance(found, vector_search.Snapshot):
+            await store.vector_stores.begin_reindex("t", "vs_1", "m")
+        return found
+
+    monkeypatch.setattr(opened.database, "read", read_of_a_new_set)
+    with pytest.raises(StoreUnavailable, match="changes too often"):
+        await search(store, "word")
 
 
 async def test_the_chunks_of_many_terms_are_read_in_steps(

@@ -1,9 +1,9 @@
 """Vectors on PostgreSQL: a row per chunk, with length 1, in a column of the extension `vector` (pgvector).
 
 Stores for which there is room are searched exactly, over matrices in memory. For the others the database
-searches. What a large store has beyond its first vectors is in the graph of an index (HNSW), which holds
-the vectors of all stores with the same dimensions; the first ones are compared one by one, and so are all in
-a search with a filter. Small stores do not pay for the graph: it takes longer to add a vector to it than to
+searches. What is added to a large store is in the graph of an index (HNSW), which holds the vectors of all
+stores with the same dimensions; what it had before is compared one by one, and so are all vectors in a search
+with a filter. Small stores do not pay for the graph: it takes longer to add a vector to it than to
 save it.
 """
 
@@ -53,8 +53,11 @@ class PostgresVectors:
 
     def add(self, chunk_set: int, file_number: int, first: int, vectors: Sequence[Vector]) -> Script[None]:
         """Save the vectors of a portion, each in its row."""
-        dimensions = len(vectors[0]) // COMPONENT_BYTES
-        in_graph = dimensions in INDEXED_DIMENSIONS and first * len(vectors[0]) >= MIN_GRAPH_BYTES
+        size = len(vectors[0])
+        in_graph = size // COMPONENT_BYTES in INDEXED_DIMENSIONS and first * size >= MIN_GRAPH_BYTES
+        if in_graph:  # slots are given once, so the set has fewer chunks if some were erased
+            [[rows_after]] = yield Statement("count_chunks_of_set", (chunk_set,))
+            in_graph = (rows_after - len(vectors)) * size >= MIN_GRAPH_BYTES
         rows = [
             (chunk_number(chunk_set, slot), file_number, _components(vector), in_graph)
             for slot, vector in enumerate(vectors, first)

@@ -187,6 +187,15 @@ async def test_a_file_that_was_replaced_since_the_scan_is_not_opened(
     assert (chunk.start_line, chunk.end_line) == (1, 3)
 
 
+async def test_the_lines_of_a_file_in_another_encoding_count_from_1(
+    world: World, sync: FolderSync, retriever: StoreRetriever, docs: Path
+) -> None:
+    (docs / "cafe.md").write_bytes("\n\nThe café closes early.\n".encode("utf-16"))
+    await settle(world, sync)
+    [chunk] = await retriever.retrieve("café closes early", scope=Scope(), limit=1)
+    assert (chunk.path, chunk.start_line, chunk.end_line) == ("docs/cafe.md", 1, 1)
+
+
 async def test_words_alone_rank_while_the_embedding_model_fails(
     world: World, sync: FolderSync, retriever: StoreRetriever
 ) -> None:

@@ -9,6 +9,9 @@ SELECT token, (
 -- name: vectors_are_kept
 SELECT to_regclass('chunk_vectors') IS NOT NULL;
 
+-- name: count_chunks_of_set
+SELECT sum(count)::bigint FROM chunk_portions WHERE chunk_set = $1;
+
 -- name: add_vectors
 INSERT INTO chunk_vectors (number, file, vector, in_graph) VALUES ($1, $2, $3::float4[]::vector, $4);
 

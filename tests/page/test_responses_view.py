@@ -66,9 +66,30 @@ def test_filters_combine_are_in_the_address_and_are_cleared(page: Opened, world:
     expect(rows(page).get_by_role("link")).to_have_attribute("href", f"#/responses/{calls}")
     expect(rows(page)).to_contain_text("get_weather")
     page.tab.get_by_label("Tool", exact=True).fill("")
+    expect(rows(page)).not_to_have_count(1)  # of the filter before, until the answer to this one is there
     page.tab.get_by_label("Text or id").fill(wanted)
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("A needle in the hay.")
+
+
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_rows_stay_dimmed_until_those_of_another_filter_are_there(page: Opened, world: World) -> None:
+    world.respond("echo", "A straw.")
+    world.respond("json", "A stem.")
+    page.go("responses")
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(1)
+    held: list[Route] = []
+    page.tab.route("**/v1/responses?*model=json*", lambda route: held.append(route))  # noqa: PLW0108 -- it takes no built-in function
+    page.tab.get_by_label("Model", exact=True).fill("json")
+    busy = page.tab.locator("[aria-busy=true]")
+    expect(busy).to_have_count(1)
+    expect(busy).to_have_css("opacity", "0.5")
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(1)
+    expect(page.tab.get_by_role("status")).to_have_count(0)
+    page.tab.unroute("**/v1/responses?*model=json*")  # the next refresh is answered
+    expect(busy).to_have_count(0)
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(0)
+    expect(rows(page).filter(has_text="A stem.")).to_have_count(1)
 
 
 @pytest.mark.requirement("PAGE/responses-live")

@@ -49,7 +49,7 @@ function load(
 export function List({ query }: { query: Filters }) {
   const { after } = query;
   const wanted = JSON.stringify(query);
-  const { data, error, reload } = useLoad((signal) => load(query, after, signal), [wanted]);
+  const { data, error, stale, reload } = useLoad((signal) => load(query, after, signal), [], [wanted]);
   const [selected, setSelected] = useState(0);
   usePolling(reload, REFRESH_SECONDS, after === undefined);
   const rows = data?.data ?? [];
@@ -69,8 +69,10 @@ export function List({ query }: { query: Filters }) {
       <FilterBar query={query} />
       {error !== undefined && <ErrorState error={error} retry={reload} />}
       {data === undefined && error === undefined && <Loading />}
-      {data !== undefined && rows.length === 0 && <Nothing filtered={filtered} />}
-      {rows.length > 0 && <Rows rows={rows} selected={selected} />}
+      <div aria-busy={stale}>
+        {data !== undefined && rows.length === 0 && <Nothing filtered={filtered} />}
+        {rows.length > 0 && <Rows rows={rows} selected={selected} />}
+      </div>
       <div class="row end pager">
         {after !== undefined && (
           <button type="button" onClick={() => history.back()}>

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -101,6 +102,20 @@ def test_a_session_that_ended_is_resumed_where_it_was(door: Opened, guarded: Wor
     expect(dialog).to_be_hidden()
     expect(door.tab.locator("main h1")).to_have_text("Settings")
     door.see("server.log_level")
+
+
+@pytest.mark.requirement("PAGE/security-session-end")
+def test_an_upload_goes_on_after_signing_in_again(door: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("The lighthouse is red.")
+    door.enter(ADMIN_KEY, "files")
+    door.tab.context.clear_cookies()
+    door.tab.get_by_label("Files to upload").set_input_files(path)
+    dialog = door.tab.get_by_role("dialog", name="Sign in again")
+    expect(dialog).to_be_visible()
+    door.sign_in(ADMIN_KEY)
+    expect(dialog).to_be_hidden()
+    expect(door.tab.locator(".upload-state")).to_have_text("stored")
 
 
 @pytest.mark.requirement("PAGE/security-session-end")

@@ -124,12 +124,17 @@ export function declineSignIn(): void {
   endWaiting(false);
 }
 
-/** The response of a request that succeeded. A request whose session has expired is sent again after sign-in. */
-export async function send(path: string, call: Call = {}): Promise<Response> {
-  let response = await sendOnce(path, call);
-  while (response.status === 401 && session.value?.needs_key && path !== "/v1/session") {
+/** The response of a request that succeeded. */
+export function send(path: string, call: Call = {}): Promise<Response> {
+  return sendBy(() => sendOnce(path, call), path !== "/v1/session");
+}
+
+/** Sends a request by `attempt`, and again after sign-in if its session has expired and it `needsSession`. */
+export async function sendBy(attempt: () => Promise<Response>, needsSession = true): Promise<Response> {
+  let response = await attempt();
+  while (response.status === 401 && session.value?.needs_key && needsSession) {
     if (!(await signedInAgain())) break;
-    response = await sendOnce(path, call);
+    response = await attempt();
   }
   if (!response.ok) throw await errorOf(response);
   return response;

@@ -161,18 +161,38 @@ export async function signOut(): Promise<void> {
   await loadSession();
 }
 
-/** Every page of a list, up to `limit` entries. */
-export async function listAll<T extends { readonly id: string }>(
+export interface Paging {
+  readonly query?: Query;
+  /** The most entries that are read. */
+  readonly limit?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The pages of a list, as they arrive. */
+export async function* pagesOf<T extends { readonly id: string }>(
   path: string,
-  { query = {}, limit = 1000 }: { query?: Query; limit?: number } = {},
-): Promise<T[]> {
-  const found: T[] = [];
+  { query = {}, limit = 1000, signal }: Paging = {},
+): AsyncGenerator<readonly T[]> {
   let after: string | undefined;
-  while (found.length < limit) {
-    const page = await request<Page<T>>(path, { query: { limit: 100, ...query, after } });
-    found.push(...page.data);
+  for (let read = 0; read < limit; ) {
+    const call: Call = {
+      query: { limit: 100, ...query, after },
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const page = await request<Page<T>>(path, call);
+    yield page.data;
+    read += page.data.length;
     after = page.data.at(-1)?.id;
     if (!page.has_more || after === undefined) break;
   }
+}
+
+/** Every entry of a list, up to `limit`. */
+export async function listAll<T extends { readonly id: string }>(
+  path: string,
+  paging: Paging = {},
+): Promise<T[]> {
+  const found: T[] = [];
+  for await (const page of pagesOf<T>(path, paging)) found.push(...page);
   return found;
 }

@@ -46,6 +46,40 @@ export function useLoad<T>(
   return { ...state, reload };
 }
 
+export interface LoadedPages<T> {
+  readonly found: readonly T[];
+  /** False while more pages are expected. */
+  readonly complete: boolean;
+  readonly error?: unknown;
+}
+
+/** Loads the pages of an object's list when mounted and when the object changes; what has arrived can be shown. */
+export function usePages<T>(
+  load: (signal: AbortSignal) => AsyncIterable<readonly T[]>,
+  object: readonly unknown[],
+): LoadedPages<T> {
+  const [state, setState] = useState<LoadedPages<T>>({ found: [], complete: false });
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const read = async () => {
+      let found: readonly T[] = [];
+      setState({ found, complete: false });
+      for await (const page of load(signal)) {
+        if (signal.aborted) return;
+        found = [...found, ...page];
+        setState({ found, complete: false });
+      }
+      setState({ found, complete: true });
+    };
+    read().catch((error: unknown) => {
+      if (!signal.aborted) setState(({ found }) => ({ found, complete: true, error }));
+    });
+    return () => controller.abort();
+  }, object);
+  return state;
+}
+
 /** Calls `tick` every `seconds` while the tab is visible, so that a page in the background costs nothing. */
 export function usePolling(tick: () => void, seconds: number, active = true): void {
   const latest = useRef(tick);

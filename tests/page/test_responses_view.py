@@ -23,6 +23,11 @@ def rows(page: Opened) -> Locator:
     return page.tab.locator(".responses tbody tr")
 
 
+def suggestions(page: Opened, field: Locator) -> Locator:
+    """The options of a field with a list."""
+    return page.tab.locator(f"datalist[id='{field.get_attribute('list')}'] option")
+
+
 def traced_call(world: World, **members: Any) -> dict[str, Any]:
     """A response of two items with a trace."""
     body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER], **members}
@@ -70,6 +75,27 @@ def test_filters_combine_are_in_the_address_and_are_cleared(page: Opened, world:
     page.tab.get_by_label("Text or id").fill(wanted)
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("A needle in the hay.")
+
+
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_filters_suggest_models_and_tools_and_take_dates(page: Opened, world: World) -> None:
+    traced_call(world)
+    page.go("responses")
+    model = page.tab.get_by_label("Model", exact=True)
+    expect(suggestions(page, model).and_(page.tab.locator("[value=steady]"))).to_have_count(1)
+    tool = page.tab.get_by_label("Tool", exact=True)
+    for name in ("get_weather", "file_search"):
+        expect(suggestions(page, tool).and_(page.tab.locator(f"[value={name}]"))).to_have_count(1)
+    expect(page.tab.get_by_label("From")).to_have_count(0)
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    yesterday = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 24 * 3600))
+    page.tab.get_by_label("Time").select_option("dates")
+    page.tab.get_by_label("To", exact=True).fill(yesterday)
+    page.see("No response matches")
+    page.tab.get_by_label("To", exact=True).fill(today)
+    page.tab.get_by_label("From").fill(yesterday)
+    expect(rows(page).first).to_be_visible()
+    expect(page.tab).to_have_url(re.compile(f"since=dates&to={today}&from={yesterday}"))
 
 
 @pytest.mark.requirement("PAGE/responses-filters")

@@ -91,6 +91,19 @@ def test_a_key_is_made_shown_once_revoked_and_deleted(door: Opened, guarded: Wor
     expect(row).to_have_count(0)
 
 
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_responses_are_filtered_by_the_name_of_a_key(door: Opened, guarded: World) -> None:
+    key = guarded.new_key("responses:write", name="bot")
+    guarded.call("POST", "/v1/responses", {"model": "echo", "input": "From the bot."}, key=key)
+    guarded.respond("echo", "From an administrator.")
+    door.enter(ADMIN_KEY, "responses")
+    rows = door.tab.locator(".responses tbody tr")
+    expect(rows.filter(has_text="From an administrator.")).to_have_count(1)
+    door.tab.get_by_label("Key", exact=True).select_option("bot")
+    expect(rows.filter(has_text="From an administrator.")).to_have_count(0)
+    expect(rows.filter(has_text="From the bot.")).to_have_count(1)
+
+
 @pytest.mark.requirement("PAGE/security-session-end")
 def test_a_session_that_ended_is_resumed_where_it_was(door: Opened, guarded: World) -> None:
     door.enter(ADMIN_KEY, "files")

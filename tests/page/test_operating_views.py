@@ -156,6 +156,8 @@ def test_usage_is_plotted_tabled_and_saved(page: Opened, world: World) -> None:
 @pytest.mark.requirement("PAGE/settings-sources")
 def test_settings_say_where_they_come_from(page: Opened) -> None:
     page.go("settings")
+    expect(page.tab.get_by_role("columnheader", name="meaning")).to_be_visible()
+    page.see("Port to listen on; 0 picks a free one.")
     row = page.tab.get_by_role("row").filter(has_text="server.log_level")
     expect(row).to_contain_text('"warning"')
     expect(row).to_contain_text("antiphon.toml")

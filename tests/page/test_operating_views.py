@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.page.browser import Opened
 from tests.page.seed import DOCUMENTS, add_documents
@@ -43,6 +43,21 @@ def test_an_upload_that_is_refused_says_why(page: Opened, tmp_path: Path) -> Non
     page.go("files")
     page.tab.get_by_label("Files to upload").set_input_files(path)
     expect(page.tab.locator(".upload-state.bad")).to_contain_text("empty")
+
+
+@pytest.mark.requirement("PAGE/files-upload")
+def test_an_upload_is_stopped(page: Opened, world: World, tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("The lighthouse is red.")
+    page.go("files")
+    held: list[Route] = []
+    page.tab.route("**/v1/files", lambda route: held.append(route))  # noqa: PLW0108 -- it takes no built-in function
+    page.tab.get_by_label("Files to upload").set_input_files(path)
+    page.button("Cancel the upload of long.txt").click()
+    expect(page.tab.locator(".upload-state.bad")).to_have_text("The upload was stopped.")
+    expect(page.button("Cancel the upload of long.txt")).to_have_count(0)
+    assert [route.request.method for route in held] == ["POST"]
+    assert "long.txt" not in {each["filename"] for each in world.get("/v1/files")["data"]}
 
 
 @pytest.mark.requirement("PAGE/stores-ingestion")
@@ -141,6 +156,8 @@ def test_usage_is_plotted_tabled_and_saved(page: Opened, world: World) -> None:
 @pytest.mark.requirement("PAGE/settings-sources")
 def test_settings_say_where_they_come_from(page: Opened) -> None:
     page.go("settings")
+    expect(page.tab.get_by_role("columnheader", name="meaning")).to_be_visible()
+    page.see("Port to listen on; 0 picks a free one.")
     row = page.tab.get_by_role("row").filter(has_text="server.log_level")
     expect(row).to_contain_text('"warning"')
     expect(row).to_contain_text("antiphon.toml")

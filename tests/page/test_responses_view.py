@@ -23,6 +23,11 @@ def rows(page: Opened) -> Locator:
     return page.tab.locator(".responses tbody tr")
 
 
+def suggestions(page: Opened, field: Locator) -> Locator:
+    """The options of a field with a list."""
+    return page.tab.locator(f"datalist[id='{field.get_attribute('list')}'] option")
+
+
 def traced_call(world: World, **members: Any) -> dict[str, Any]:
     """A response of two items with a trace."""
     body = {"model": "tools", "input": "What is the weather?", "tools": [WEATHER], **members}
@@ -66,9 +71,51 @@ def test_filters_combine_are_in_the_address_and_are_cleared(page: Opened, world:
     expect(rows(page).get_by_role("link")).to_have_attribute("href", f"#/responses/{calls}")
     expect(rows(page)).to_contain_text("get_weather")
     page.tab.get_by_label("Tool", exact=True).fill("")
+    expect(rows(page)).not_to_have_count(1)  # of the filter before, until the answer to this one is there
     page.tab.get_by_label("Text or id").fill(wanted)
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("A needle in the hay.")
+
+
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_filters_suggest_models_and_tools_and_take_dates(page: Opened, world: World) -> None:
+    traced_call(world)
+    page.go("responses")
+    model = page.tab.get_by_label("Model", exact=True)
+    expect(suggestions(page, model).and_(page.tab.locator("[value=steady]"))).to_have_count(1)
+    tool = page.tab.get_by_label("Tool", exact=True)
+    for name in ("get_weather", "file_search"):
+        expect(suggestions(page, tool).and_(page.tab.locator(f"[value={name}]"))).to_have_count(1)
+    expect(page.tab.get_by_label("From")).to_have_count(0)
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    yesterday = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 24 * 3600))
+    page.tab.get_by_label("Time").select_option("dates")
+    page.tab.get_by_label("To", exact=True).fill(yesterday)
+    page.see("No response matches")
+    page.tab.get_by_label("To", exact=True).fill(today)
+    page.tab.get_by_label("From").fill(yesterday)
+    expect(rows(page).first).to_be_visible()
+    expect(page.tab).to_have_url(re.compile(f"since=dates&to={today}&from={yesterday}"))
+
+
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_rows_stay_dimmed_until_those_of_another_filter_are_there(page: Opened, world: World) -> None:
+    world.respond("echo", "A straw.")
+    world.respond("json", "A stem.")
+    page.go("responses")
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(1)
+    held: list[Route] = []
+    page.tab.route("**/v1/responses?*model=json*", lambda route: held.append(route))  # noqa: PLW0108 -- it takes no built-in function
+    page.tab.get_by_label("Model", exact=True).fill("json")
+    busy = page.tab.locator("[aria-busy=true]")
+    expect(busy).to_have_count(1)
+    expect(busy).to_have_css("opacity", "0.5")
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(1)
+    expect(page.tab.get_by_role("status")).to_have_count(0)
+    page.tab.unroute("**/v1/responses?*model=json*")  # the next refresh is answered
+    expect(busy).to_have_count(0)
+    expect(rows(page).filter(has_text="A straw.")).to_have_count(0)
+    expect(rows(page).filter(has_text="A stem.")).to_have_count(1)
 
 
 @pytest.mark.requirement("PAGE/responses-live")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -90,6 +91,19 @@ def test_a_key_is_made_shown_once_revoked_and_deleted(door: Opened, guarded: Wor
     expect(row).to_have_count(0)
 
 
+@pytest.mark.requirement("PAGE/responses-filters")
+def test_responses_are_filtered_by_the_name_of_a_key(door: Opened, guarded: World) -> None:
+    key = guarded.new_key("responses:write", name="bot")
+    guarded.call("POST", "/v1/responses", {"model": "echo", "input": "From the bot."}, key=key)
+    guarded.respond("echo", "From an administrator.")
+    door.enter(ADMIN_KEY, "responses")
+    rows = door.tab.locator(".responses tbody tr")
+    expect(rows.filter(has_text="From an administrator.")).to_have_count(1)
+    door.tab.get_by_label("Key", exact=True).select_option("bot")
+    expect(rows.filter(has_text="From an administrator.")).to_have_count(0)
+    expect(rows.filter(has_text="From the bot.")).to_have_count(1)
+
+
 @pytest.mark.requirement("PAGE/security-session-end")
 def test_a_session_that_ended_is_resumed_where_it_was(door: Opened, guarded: World) -> None:
     door.enter(ADMIN_KEY, "files")
@@ -101,6 +115,20 @@ def test_a_session_that_ended_is_resumed_where_it_was(door: Opened, guarded: Wor
     expect(dialog).to_be_hidden()
     expect(door.tab.locator("main h1")).to_have_text("Settings")
     door.see("server.log_level")
+
+
+@pytest.mark.requirement("PAGE/security-session-end")
+def test_an_upload_goes_on_after_signing_in_again(door: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("The lighthouse is red.")
+    door.enter(ADMIN_KEY, "files")
+    door.tab.context.clear_cookies()
+    door.tab.get_by_label("Files to upload").set_input_files(path)
+    dialog = door.tab.get_by_role("dialog", name="Sign in again")
+    expect(dialog).to_be_visible()
+    door.sign_in(ADMIN_KEY)
+    expect(dialog).to_be_hidden()
+    expect(door.tab.locator(".upload-state")).to_have_text("stored")
 
 
 @pytest.mark.requirement("PAGE/security-session-end")

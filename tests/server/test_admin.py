@@ -147,8 +147,19 @@ async def test_the_settings_in_force_are_listed(make_creator: MakeCreator) -> No
         "secret": False,
         "source": "default",
         "where": None,
-        "doc": None,
+        "doc": "Port to listen on; 0 picks a free one.",
     }
+
+
+def test_every_setting_says_what_it_means(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text(
+        '[[upstreams]]\nname = "gpu"\nkind = "vllm"\nbase_url = "http://gpu:8000/v1"\nmodels = ["*"]\n'
+    )
+    for settings in (load_settings(None, {}), load_settings(file, {})):
+        found = effective_settings(settings, None, {})
+        assert [each.name for each in found if not each.doc] == []
+        assert not any("\n" in (each.doc or "") for each in found)
 
 
 class Checker:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from antiphon.errors import SettingsError
 from antiphon.known_secrets import KNOWN_SECRETS, without_url_secrets
+from antiphon.settings.field_docs import field_docs
 from antiphon.settings.loading import PREFIX, read_configuration
 from antiphon.settings.sections import Settings
 from antiphon.settings.toml_lines import KeyPath, find_line
@@ -20,13 +21,14 @@ _MISSING = object()
 
 
 class EffectiveSetting(Struct, frozen=True, kw_only=True):
-    """One setting. `where`: the variable, or the file with the line."""
+    """One setting. `where`: the variable, or the file with the line; `doc`: what it means."""
 
     name: str
     value: Any
     secret: bool
     source: Literal["default", "file", "env", "option"]
     where: str | None = None
+    doc: str | None = None
 
 
 def effective_settings(
@@ -40,7 +42,7 @@ def effective_settings(
     except tomllib.TOMLDecodeError:
         raise SettingsError("The configuration was changed, and is not valid TOML any more.") from None
     found: list[EffectiveSetting] = []
-    for key, value in _leaves((), settings):
+    for key, value, doc in _leaves((), settings):
         default = _default(key)
         variable = _variable(key, environment)
         shown, secret = _shown(key, value)
@@ -54,16 +56,19 @@ def effective_settings(
         elif default is not _MISSING and value == default:
             source = "default"
         found.append(
-            EffectiveSetting(name=_name(key), value=shown, secret=secret, source=source, where=where)
+            EffectiveSetting(name=_name(key), value=shown, secret=secret, source=source, where=where, doc=doc)
         )
     return found
 
 
-def _leaves(key: KeyPath, value: object) -> Iterator[tuple[KeyPath, object]]:
-    """The settings below a key; structs in tables and lists are opened."""
+def _leaves(
+    key: KeyPath, value: object, doc: str | None = None
+) -> Iterator[tuple[KeyPath, object, str | None]]:
+    """The settings below a key, with what they mean; structs in tables and lists are opened."""
     if isinstance(value, Struct):
+        docs = field_docs(type(value))
         for name in value.__struct_fields__:
-            yield from _leaves((*key, name), getattr(value, name))
+            yield from _leaves((*key, name), getattr(value, name), docs.get(name))
     elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
         for place, each in enumerate(cast("tuple[object, ...]", value)):
             yield from _leaves((*key, place), each)
@@ -71,7 +76,7 @@ def _leaves(key: KeyPath, value: object) -> Iterator[tuple[KeyPath, object]]:
         for name, each in cast("dict[str, object]", value).items():
             yield from _leaves((*key, name), each)
     else:
-        yield key, value
+        yield key, value, doc
 
 
 def _default(key: KeyPath) -> object:

@@ -386,6 +386,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     server: ServerSettings = ServerSettings()
     profiles: dict[ProfileName, ProfileSettings] = {}
+    """Changes to the wire choices of a profile."""
     store: StoreSettings = StoreSettings()
     files: FilesSettings = FilesSettings()
     vector_stores: VectorStoreSettings = VectorStoreSettings()
@@ -405,6 +406,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
     codex: CodexSettings = CodexSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
+    """Model servers and providers that requests are sent to."""
     discovery: DiscoverySettings = DiscoverySettings()
     aliases: dict[str, str] = {}
     """Further names for clients, and the model of each."""

@@ -124,12 +124,17 @@ export function declineSignIn(): void {
   endWaiting(false);
 }
 
-/** The response of a request that succeeded. A request whose session has expired is sent again after sign-in. */
-export async function send(path: string, call: Call = {}): Promise<Response> {
-  let response = await sendOnce(path, call);
-  while (response.status === 401 && session.value?.needs_key && path !== "/v1/session") {
+/** The response of a request that succeeded. */
+export function send(path: string, call: Call = {}): Promise<Response> {
+  return sendBy(() => sendOnce(path, call), path !== "/v1/session");
+}
+
+/** Sends a request by `attempt`, and again after sign-in if its session has expired and it `needsSession`. */
+export async function sendBy(attempt: () => Promise<Response>, needsSession = true): Promise<Response> {
+  let response = await attempt();
+  while (response.status === 401 && session.value?.needs_key && needsSession) {
     if (!(await signedInAgain())) break;
-    response = await sendOnce(path, call);
+    response = await attempt();
   }
   if (!response.ok) throw await errorOf(response);
   return response;
@@ -156,18 +161,38 @@ export async function signOut(): Promise<void> {
   await loadSession();
 }
 
-/** Every page of a list, up to `limit` entries. */
-export async function listAll<T extends { readonly id: string }>(
+export interface Paging {
+  readonly query?: Query;
+  /** The most entries that are read. */
+  readonly limit?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The pages of a list, as they arrive. */
+export async function* pagesOf<T extends { readonly id: string }>(
   path: string,
-  { query = {}, limit = 1000 }: { query?: Query; limit?: number } = {},
-): Promise<T[]> {
-  const found: T[] = [];
+  { query = {}, limit = 1000, signal }: Paging = {},
+): AsyncGenerator<readonly T[]> {
   let after: string | undefined;
-  while (found.length < limit) {
-    const page = await request<Page<T>>(path, { query: { limit: 100, ...query, after } });
-    found.push(...page.data);
+  for (let read = 0; read < limit; ) {
+    const call: Call = {
+      query: { limit: 100, ...query, after },
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const page = await request<Page<T>>(path, call);
+    yield page.data;
+    read += page.data.length;
     after = page.data.at(-1)?.id;
     if (!page.has_more || after === undefined) break;
   }
+}
+
+/** Every entry of a list, up to `limit`. */
+export async function listAll<T extends { readonly id: string }>(
+  path: string,
+  paging: Paging = {},
+): Promise<T[]> {
+  const found: T[] = [];
+  for await (const page of pagesOf<T>(path, paging)) found.push(...page);
   return found;
 }

@@ -1,5 +1,7 @@
-import { ApiError, request } from "./api.ts";
+import { ApiError, request, sendBy } from "./api.ts";
 import { session } from "./session.ts";
+
+const STOPPED = "The upload was stopped.";
 
 export interface FileObject {
   readonly id: string;
@@ -11,47 +13,48 @@ export interface FileObject {
   readonly status: string;
 }
 
-/** Uploads a file. Only this kind of request reports its progress, from 0 to 1, while the body is sent. */
-export function uploadFile(
+/** Uploads a file; `onProgress` gets the part of the body that is sent, from 0 to 1. */
+export async function uploadFile(
   file: File,
   purpose: string,
   onProgress: (part: number) => void,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<FileObject> {
   const form = new FormData();
   form.set("purpose", purpose);
   form.set("file", file);
+  const response = await sendBy(() => sendForm(form, onProgress, signal));
+  return (await response.json()) as FileObject;
+}
+
+/** Only this kind of request reports its progress while the body is sent. */
+function sendForm(
+  form: FormData,
+  onProgress: (part: number) => void,
+  signal: AbortSignal,
+): Promise<Response> {
   return new Promise((resolve, reject) => {
     const call = new XMLHttpRequest();
+    const stop = () => call.abort();
+    const fail = (message: string) => reject(new ApiError(message));
     call.open("POST", "/v1/files");
     const csrf = session.value?.csrf;
     if (csrf != null) call.setRequestHeader("antiphon-csrf", csrf);
     call.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
-    call.onload = () => {
-      if (call.status === 200) resolve(JSON.parse(call.responseText) as FileObject);
-      else reject(uploadError(call));
-    };
-    call.onerror = () =>
-      reject(new ApiError("The upload broke off. Check that the server runs, then try again."));
-    call.onabort = () => reject(new ApiError("The upload was stopped."));
-    signal?.addEventListener("abort", () => call.abort());
+    call.onload = () => resolve(responseOf(call));
+    call.onerror = () => fail("The upload broke off. Check that the server runs, then try again.");
+    call.onabort = () => fail(STOPPED);
+    call.onloadend = () => signal.removeEventListener("abort", stop);
+    if (signal.aborted) return fail(STOPPED);
+    signal.addEventListener("abort", stop);
     call.send(form);
   });
 }
 
-function uploadError(call: XMLHttpRequest): ApiError {
+function responseOf(call: XMLHttpRequest): Response {
   const requestId = call.getResponseHeader("x-request-id");
-  try {
-    const { error } = JSON.parse(call.responseText) as {
-      error: { message: string; type: string; param: string | null; code: string | null };
-    };
-    return new ApiError(error.message, { ...error, status: call.status, requestId });
-  } catch {
-    return new ApiError(`The server answered with status ${call.status}.`, {
-      status: call.status,
-      requestId,
-    });
-  }
+  const headers = requestId === null ? {} : { "x-request-id": requestId };
+  return new Response(call.responseText, { status: call.status, headers });
 }
 
 /** Saves a body under a name: the browser cannot send the headers of a session when it follows a link. */

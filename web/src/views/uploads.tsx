@@ -10,6 +10,8 @@ interface Upload {
   readonly number: number;
   readonly file: File;
   readonly part: number;
+  /** Until the server has answered. */
+  readonly abort: AbortController | undefined;
   readonly error?: string;
   readonly done?: boolean;
 }
@@ -24,13 +26,15 @@ export function Uploads({ purpose, onStored }: { purpose: string; onStored: (fil
   };
   const send = async (file: File) => {
     const number = uploads.value.length;
-    uploads.value = [...uploads.value, { number, file, part: 0 }];
+    const abort = new AbortController();
+    uploads.value = [...uploads.value, { number, file, part: 0, abort }];
     try {
-      const stored = await uploadFile(file, purpose, (part) => change(number, { part }));
+      const stored = await uploadFile(file, purpose, (part) => change(number, { part }), abort.signal);
+      change(number, { part: 1, abort: undefined });
       await onStored(stored);
-      change(number, { part: 1, done: true });
+      change(number, { done: true });
     } catch (cause) {
-      change(number, { error: cause instanceof Error ? cause.message : String(cause) });
+      change(number, { error: cause instanceof Error ? cause.message : String(cause), abort: undefined });
     }
   };
   const take = (files: FileList | null | undefined) => {
@@ -82,7 +86,7 @@ export function Uploads({ purpose, onStored }: { purpose: string; onStored: (fil
   );
 }
 
-function UploadRow({ upload: { file, part, error, done } }: { upload: Upload }) {
+function UploadRow({ upload: { file, part, error, done, abort } }: { upload: Upload }) {
   const state = error ?? (done ? "stored" : part < 1 ? `${Math.round(part * 100)} %` : "being stored …");
   return (
     <li class="row">
@@ -90,6 +94,16 @@ function UploadRow({ upload: { file, part, error, done } }: { upload: Upload }) 
       <span class="muted">{bytes(file.size)}</span>
       <progress max={1} value={part} aria-label={`Upload of ${file.name}`} />
       <span class={error === undefined ? "upload-state" : "upload-state bad"}>{visible(state)}</span>
+      {abort !== undefined && (
+        <button
+          type="button"
+          class="link"
+          aria-label={`Cancel the upload of ${file.name}`}
+          onClick={() => abort.abort()}
+        >
+          Cancel
+        </button>
+      )}
     </li>
   );
 }

@@ -99,8 +99,7 @@ class AdminRoutes:
     async def settings(self, exchange: Exchange) -> None:
         """The settings in force, each with its source."""
         settings = await asyncio.to_thread(self._read_settings)
-        data = [{**msgspec.structs.asdict(each), "doc": None} for each in settings]
-        await _send_list(exchange, data)
+        await _send_list(exchange, [msgspec.structs.asdict(each) for each in settings])
 
     ROUTES: ClassVar = (
         Route("GET /v1/admin/keys", list_keys, ADMIN),

@@ -44,7 +44,8 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
   const ended = response === undefined ? undefined : isFinal(response.status);
   const { data: trace, error: traceError } = useLoad(
     async (signal) => (ended === undefined ? undefined : loadTrace(id, signal)),
-    [id, ended],
+    [id],
+    [ended],
   );
   usePolling(reload, REFRESH_SECONDS, response !== undefined && !isFinal(response.status));
   useShortcuts([{ keys: "Escape", label: "Back to the list", run: () => go(["responses"]) }]);

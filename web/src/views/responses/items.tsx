@@ -3,15 +3,17 @@ import { ItemView } from "../../components/item.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { Waterfall } from "../../components/waterfall.tsx";
-import { ApiError, listAll } from "../../lib/api.ts";
-import { useLoad } from "../../lib/load.ts";
+import { ApiError, pagesOf } from "../../lib/api.ts";
+import { count } from "../../lib/format.ts";
+import { usePages } from "../../lib/load.ts";
 import type { Trace } from "../../lib/trace.ts";
 import type { Item, ResponseObject } from "../../lib/types.ts";
 
 /** Up to here all items are in the document, so that the browser's own search finds them. */
 const MAX_PLAIN_ITEMS = 100;
 const ITEM_ESTIMATE_PX = 90;
-const MAX_INPUT_ITEMS = 50_000;
+const MAX_INPUT_ITEMS = 100_000;
+const LOADING = "Loading the input";
 
 export function Items({
   response,
@@ -22,11 +24,16 @@ export function Items({
 }) {
   const [focus, setFocus] = useState<number>();
   const path = `/v1/responses/${response.id}/input_items`;
-  const { data: input, error } = useLoad(
-    () => listAll<Item & { id: string }>(path, { query: { order: "asc" }, limit: MAX_INPUT_ITEMS }),
+  const {
+    found: input,
+    complete,
+    error,
+  } = usePages(
+    (signal) =>
+      pagesOf<Item & { id: string }>(path, { query: { order: "asc" }, limit: MAX_INPUT_ITEMS, signal }),
     [path],
   );
-  const items: readonly Item[] = [...(input ?? []), ...response.output];
+  const items: readonly Item[] = [...input, ...response.output];
   const pick = (itemId: string) => {
     const index = items.findIndex(({ id }) => id === itemId);
     if (index !== -1) setFocus(index);
@@ -36,18 +43,23 @@ export function Items({
     <>
       <Clock trace={trace} onPick={pick} />
       {error !== undefined && <ErrorState error={error} />}
-      {input === undefined && error === undefined && <Loading what="Loading the input" />}
-      {items.length === 0 && input !== undefined && <EmptyState title="No items" />}
+      {!complete && (
+        <Loading what={input.length === 0 ? LOADING : `${LOADING}: ${count(input.length)} items`} />
+      )}
+      {input.length >= MAX_INPUT_ITEMS && (
+        <p class="notice">Only the first {count(MAX_INPUT_ITEMS)} items of the input are shown.</p>
+      )}
+      {items.length === 0 && complete && <EmptyState title="No items" />}
       {items.length > MAX_PLAIN_ITEMS ? (
         <VirtualList
           count={items.length}
           estimate={ITEM_ESTIMATE_PX}
           label={`${items.length} items`}
           focus={focus}
-          row={(index) => <Entry items={items} index={index} inputs={input?.length ?? 0} />}
+          row={(index) => <Entry items={items} index={index} inputs={input.length} />}
         />
       ) : (
-        items.map((_, index) => <Entry key={index} items={items} index={index} inputs={input?.length ?? 0} />)
+        items.map((_, index) => <Entry key={index} items={items} index={index} inputs={input.length} />)
       )}
     </>
   );

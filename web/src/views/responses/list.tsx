@@ -2,54 +2,25 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { StatusBadge } from "../../components/badge.tsx";
 import { Text } from "../../components/plain-text.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
-import { type Page, type Query, request } from "../../lib/api.ts";
+import { type Page, request } from "../../lib/api.ts";
 import { count, counted, duration, fullTime, shortId, when } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
-import { go, setQuery } from "../../lib/router.ts";
+import { go } from "../../lib/router.ts";
 import type { ResponseSummary } from "../../lib/types.ts";
+import { FilterBar } from "./filter-bar.tsx";
+import { type Filters, queryOf } from "./filters.ts";
 
-const PAGE_SIZE = 50;
 const REFRESH_SECONDS = 3;
-const STATUSES = ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"];
-const HOUR_SECONDS = 3600;
-const SINCE: Readonly<Record<string, number>> = {
-  "1h": HOUR_SECONDS,
-  "1d": 24 * HOUR_SECONDS,
-  "7d": 7 * 24 * HOUR_SECONDS,
-};
 
-type Filters = Readonly<Record<string, string>>;
-
-function queryOf(filters: Filters, after?: string): Query {
-  const { status, model, tool, key_id, text, conversation, since = "" } = filters;
-  const seconds = SINCE[since];
-  return {
-    limit: PAGE_SIZE,
-    status,
-    model,
-    tool,
-    key_id,
-    text,
-    conversation,
-    after,
-    // In whole minutes, so that polling asks the same question.
-    created_after: seconds === undefined ? undefined : Math.floor(Date.now() / 60_000) * 60 - seconds,
-  };
-}
-
-function load(
-  filters: Filters,
-  after: string | undefined,
-  signal: AbortSignal,
-): Promise<Page<ResponseSummary>> {
-  return request<Page<ResponseSummary>>("/v1/responses", { query: queryOf(filters, after), signal });
+function load(filters: Filters, signal: AbortSignal): Promise<Page<ResponseSummary>> {
+  return request<Page<ResponseSummary>>("/v1/responses", { query: queryOf(filters), signal });
 }
 
 export function List({ query }: { query: Filters }) {
   const { after } = query;
   const wanted = JSON.stringify(query);
-  const { data, error, reload } = useLoad((signal) => load(query, after, signal), [wanted]);
+  const { data, error, stale, reload } = useLoad((signal) => load(query, signal), [], [wanted]);
   const [selected, setSelected] = useState(0);
   usePolling(reload, REFRESH_SECONDS, after === undefined);
   const rows = data?.data ?? [];
@@ -66,11 +37,13 @@ export function List({ query }: { query: Filters }) {
         <h1>Responses</h1>
         {after === undefined && <span class="muted">live</span>}
       </header>
-      <FilterBar query={query} />
+      <FilterBar query={query} rows={rows} />
       {error !== undefined && <ErrorState error={error} retry={reload} />}
       {data === undefined && error === undefined && <Loading />}
-      {data !== undefined && rows.length === 0 && <Nothing filtered={filtered} />}
-      {rows.length > 0 && <Rows rows={rows} selected={selected} />}
+      <div aria-busy={stale}>
+        {data !== undefined && rows.length === 0 && <Nothing filtered={filtered} />}
+        {rows.length > 0 && <Rows rows={rows} selected={selected} />}
+      </div>
       <div class="row end pager">
         {after !== undefined && (
           <button type="button" onClick={() => history.back()}>
@@ -101,72 +74,6 @@ function Nothing({ filtered }: { filtered: boolean }) {
       Send one in the <a href="#/playground">playground</a>, or point a client at{" "}
       <code>{location.origin}/v1</code>.
     </EmptyState>
-  );
-}
-
-function FilterBar({ query }: { query: Filters }) {
-  const set = (name: string, value: string) => setQuery({ [name]: value, after: undefined });
-  return (
-    <search class="filters" aria-label="Filters">
-      <TextFilter name="text" label="Text or id" query={query} />
-      <select
-        aria-label="Status"
-        value={query.status ?? ""}
-        onChange={(event) => set("status", event.currentTarget.value)}
-      >
-        <option value="">any status</option>
-        {STATUSES.map((status) => (
-          <option key={status} value={status}>
-            {status.replaceAll("_", " ")}
-          </option>
-        ))}
-      </select>
-      <TextFilter name="model" label="Model" query={query} />
-      <TextFilter name="tool" label="Tool" query={query} />
-      <TextFilter name="key_id" label="Key id" query={query} />
-      <select
-        aria-label="Time"
-        value={query.since ?? ""}
-        onChange={(event) => set("since", event.currentTarget.value)}
-      >
-        <option value="">any time</option>
-        <option value="1h">last hour</option>
-        <option value="1d">last day</option>
-        <option value="7d">last 7 days</option>
-      </select>
-    </search>
-  );
-}
-
-const TYPING_MS = 300;
-
-function TextFilter({ name, label, query }: { name: string; label: string; query: Filters }) {
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const field = useRef<HTMLInputElement>(null);
-  const wanted = query[name] ?? "";
-  const typed = useRef(wanted);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  // A filter that was cleared by a link, or by the browser's history, leaves no text behind.
-  useEffect(() => {
-    if (field.current !== null && wanted !== typed.current) field.current.value = wanted;
-    typed.current = wanted;
-  }, [wanted]);
-  return (
-    <input
-      ref={field}
-      type="search"
-      aria-label={label}
-      placeholder={label}
-      defaultValue={wanted}
-      onInput={(event) => {
-        const { value } = event.currentTarget;
-        clearTimeout(timer.current);
-        timer.current = setTimeout(() => {
-          typed.current = value.trim();
-          setQuery({ [name]: typed.current, after: undefined });
-        }, TYPING_MS);
-      }}
-    />
   );
 }
 

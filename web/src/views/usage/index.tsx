@@ -18,38 +18,59 @@ const GROUPS = { model: "model", key_id: "key", upstream: "upstream" } as const;
 
 const NO_NAME = "none";
 
+type Group = keyof typeof GROUPS;
+
 interface Loaded {
+  readonly days: number;
+  readonly group: Group;
   /** All responses of each hour or day: their percentiles cannot be made from those of groups. */
   readonly whole: readonly Bucket[];
   readonly grouped: readonly Bucket[];
 }
 
-async function load(query: Query, group: string, signal: AbortSignal): Promise<Loaded> {
+function stepOf(days: number): number {
+  return days <= 1 ? HOUR_SECONDS : DAY_SECONDS;
+}
+
+function queryOf(days: number): Query {
+  const start = startOf(Date.now() / 1000, days, stepOf(days));
+  return { start, bucket: days <= 1 ? "hour" : "day" };
+}
+
+async function load(days: number, group: Group, signal: AbortSignal): Promise<Loaded> {
+  const query = queryOf(days);
   const [whole, grouped] = await Promise.all([
     request<Page<Bucket>>("/v1/usage", { query, signal }),
     request<Page<Bucket>>("/v1/usage", { query: { ...query, group_by: group }, signal }),
   ]);
-  return { whole: whole.data, grouped: grouped.data };
+  return { days, group, whole: whole.data, grouped: grouped.data };
 }
 
 export default function UsageView({ query: place }: ViewProps) {
-  const days = Number(place.days ?? "7");
-  const group = (place.group ?? "model") as keyof typeof GROUPS;
-  const stepSeconds = days <= 1 ? HOUR_SECONDS : DAY_SECONDS;
-  const start = startOf(Date.now() / 1000, days, stepSeconds);
-  const query = { start, bucket: days <= 1 ? "hour" : "day" };
-  const { data, error, reload } = useLoad((signal) => load(query, group, signal), [days, group]);
+  const wantedDays = Number(place.days ?? "7");
+  const wantedGroup = (place.group ?? "model") as Group;
+  const { data, error, stale, reload } = useLoad(
+    (signal) => load(wantedDays, wantedGroup, signal),
+    [],
+    [wantedDays, wantedGroup],
+  );
+  // What is shown, which is that of the choice before while the new one is loading.
+  const { days, group } = data ?? { days: wantedDays, group: wantedGroup };
   const nameOf = (bucket: Bucket) => bucket[group] ?? NO_NAME;
   const names = [...new Set((data?.grouped ?? []).map(nameOf))];
   const only = place.only !== undefined && names.includes(place.only) ? place.only : "";
   const buckets = only === "" ? data?.whole : data?.grouped.filter((each) => nameOf(each) === only);
-  const drawn = useMemo(
-    () => plots(buckets ?? [], { start, end: Date.now() / 1000, stepSeconds }),
-    [data, only],
-  );
+  const drawn = useMemo(() => {
+    const now = Date.now() / 1000;
+    return plots(buckets ?? [], {
+      start: startOf(now, days, stepOf(days)),
+      end: now,
+      stepSeconds: stepOf(days),
+    });
+  }, [data, only]);
   const download = async () => {
     const answer = await send("/v1/usage", {
-      query: { ...query, group_by: group, format: "csv" },
+      query: { ...queryOf(wantedDays), group_by: wantedGroup, format: "csv" },
       headers: { accept: "text/csv" },
     });
     saveAs("usage.csv", await answer.blob());
@@ -57,8 +78,8 @@ export default function UsageView({ query: place }: ViewProps) {
   return (
     <>
       <Head title="Usage" about="From the responses that are stored.">
-        <Choice label="Time" value={String(days)} choices={RANGES} name="days" />
-        <Choice label="By" value={group} choices={GROUPS} name="group" />
+        <Choice label="Time" value={String(wantedDays)} choices={RANGES} name="days" />
+        <Choice label="By" value={wantedGroup} choices={GROUPS} name="group" />
         <Only names={names} value={only} />
         <Act label="Download CSV" onClick={download} />
         <Act label="Refresh" onClick={reload} />
@@ -71,13 +92,13 @@ export default function UsageView({ query: place }: ViewProps) {
         </EmptyState>
       )}
       {buckets !== undefined && buckets.length > 0 && (
-        <>
+        <div aria-busy={stale}>
           <Totals buckets={buckets} />
           {drawn.map((plotted) => (
             <Figures key={plotted.title} plotted={plotted} hourly={days <= 1} />
           ))}
           <Groups buckets={data?.grouped ?? []} group={group} />
-        </>
+        </div>
       )}
     </>
   );

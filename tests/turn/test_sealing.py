@@ -100,3 +100,17 @@ def test_sealed_bytes_open_for_their_tenant_alone_and_are_no_reasoning() -> None
     assert SEALER.open_bytes("antiphon2.\u00e4") is None
     assert SEALER.open_private(envelope) is None
     assert SEALER.open(envelope) is None
+
+
+def test_nonces_of_a_block_differ_and_need_one_read() -> None:
+    reads: list[int] = []
+
+    def entropy(size: int) -> bytes:
+        reads.append(size)
+        return bytes((len(reads) + at // 12) % 256 for at in range(size))
+
+    key = SealKey(b"one", entropy, block=3)
+    nonces = {key.nonce() for _ in range(3)}
+    assert (len(nonces), {len(nonce) for nonce in nonces}, reads) == (3, {12}, [36])
+    key.nonce()
+    assert reads == [36, 36]

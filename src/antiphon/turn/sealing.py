@@ -42,13 +42,25 @@ class Sealed(Struct, frozen=True, omit_defaults=True):
 
 
 class SealKey:
-    """The key of this server."""
+    """The key of this server. Entropy is read for `block` envelopes at once: most need no system call."""
 
-    def __init__(self, secret: bytes, entropy: Entropy) -> None:
+    def __init__(self, secret: bytes, entropy: Entropy, block: int = 1) -> None:
         self.cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
-        self.entropy = entropy
+        self._entropy = entropy
+        self._block = block
+        self._nonces: list[bytes] = []
         self.pseudonyms = hashlib.sha256(b"antiphon.pseudonym\0" + secret).digest()
         self._sealers: dict[str, Sealer] = {}
+
+    def nonce(self) -> bytes:
+        """A nonce that no other envelope has, from any thread."""
+        try:
+            return self._nonces.pop()
+        except IndexError:
+            read = self._entropy(_NONCE_BYTES * self._block)
+            nonces = [read[at : at + _NONCE_BYTES] for at in range(0, len(read), _NONCE_BYTES)]
+            first, self._nonces = nonces.pop(), nonces
+            return first
 
     def sealer(self, tenant: str) -> "Sealer":
         """The sealer for what belongs to this tenant."""
@@ -103,7 +115,7 @@ class Sealer:
 
     def seal_bytes(self, data: bytes) -> str:
         """An envelope with bytes that are stored, and that are no JSON."""
-        nonce = self._key.entropy(_NONCE_BYTES)
+        nonce = self._key.nonce()
         body = self._key.cipher.encrypt(nonce, data, self._associated)
         return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
 

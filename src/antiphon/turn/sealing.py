@@ -113,22 +113,14 @@ class Sealer:
         content = self._open(envelope)
         return None if content is None else content.private
 
-    def seal_bytes(self, data: bytes) -> str:
-        """An envelope with bytes that are stored, and that are no JSON."""
+    def seal_bytes(self, data: bytes) -> bytes:
+        """Seal bytes for the store."""
         nonce = self._key.nonce()
-        body = self._key.cipher.encrypt(nonce, data, self._associated)
-        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+        return nonce + self._key.cipher.encrypt(nonce, data, self._associated)
 
-    def open_bytes(self, envelope: str) -> bytes | None:
-        """The bytes in an envelope; None if it does not open."""
-        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
-            return None
-        associated = self._associated if envelope.startswith(_PREFIX) else None
-        try:
-            raw = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
-            return self._key.cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], associated)
-        except (binascii.Error, ValueError, InvalidTag):
-            return None
+    def open_bytes(self, sealed: bytes) -> bytes | None:
+        """Bytes that were sealed; None if they do not open."""
+        return self._decrypted(sealed, self._associated)
 
     def seal_request(self, body: bytes) -> bytes:
         """Seal a request for the store, because it may contain credentials."""
@@ -146,13 +138,25 @@ class Sealer:
         return hmac.digest(self._key.pseudonyms, text, "sha256").hex()[:PSEUDONYM_CHARACTERS]
 
     def _close(self, content: Sealed) -> str:
-        return self.seal_bytes(msgspec.json.encode(content))
+        return _PREFIX + base64.urlsafe_b64encode(self.seal_bytes(msgspec.json.encode(content))).decode()
 
     def _open(self, envelope: str) -> Sealed | None:
-        body = self.open_bytes(envelope)
+        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
+            return None
+        try:
+            sealed = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
+        except (binascii.Error, ValueError):
+            return None
+        body = self._decrypted(sealed, self._associated if envelope.startswith(_PREFIX) else None)
         if body is None:
             return None
         try:
             return msgspec.json.decode(body, type=Sealed)
         except (ValueError, msgspec.DecodeError):
+            return None
+
+    def _decrypted(self, sealed: bytes, associated: bytes | None) -> bytes | None:
+        try:
+            return self._key.cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated)
+        except (ValueError, InvalidTag):
             return None

@@ -92,7 +92,7 @@ class Finisher:
     retention: Retention
     record: RunRecord
     sealer: Sealer
-    trace: str | None = None
+    trace: bytes | None = None
     """The sealed trace of the run, if one is recorded."""
 
     def hurry(self) -> None:
@@ -110,7 +110,7 @@ class Finisher:
         try:
             if self.writer is not None:
                 if self.record.trace is not None:
-                    self.trace = await self.record.sealed_trace(machine.response.id, self.sealer)
+                    self.trace = await self.record.sealed_trace(self.sealer)
                 await self._save(self.writer, machine.response, context, events)
         except AntiphonError as error:
             logger.error("response %s could not be saved: %s", machine.response.id, error.message)

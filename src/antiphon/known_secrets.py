@@ -33,6 +33,7 @@ class KnownSecrets:
 
     def __init__(self) -> None:
         self._longest_first: tuple[str, ...] = ()
+        self._encoded: tuple[bytes, ...] = ()
         self.complete: re.Pattern[str] = _NEVER
         """Matches a secret."""
         self.starts: re.Pattern[str] = _NEVER
@@ -52,6 +53,7 @@ class KnownSecrets:
         if found <= set(self._longest_first):
             return
         self._longest_first = tuple(sorted(found.union(self._longest_first), key=len, reverse=True))
+        self._encoded = tuple(secret.encode("utf-8", "surrogatepass") for secret in self._longest_first)
         self.complete = re.compile("|".join(map(re.escape, self._longest_first)))
         starts = sorted({secret[:START_CHARACTERS] for secret in self._longest_first})
         self.starts = re.compile("|".join(map(re.escape, starts)))
@@ -64,6 +66,13 @@ class KnownSecrets:
         """Whether the text contains a secret. In a long text this is much faster than the pattern."""
         for secret in self._longest_first:  # noqa: SIM110, any() takes twice as long
             if secret in text:
+                return True
+        return False
+
+    def are_in_bytes(self, data: bytes) -> bool:
+        """The same for UTF-8."""
+        for secret in self._encoded:  # noqa: SIM110, any() takes twice as long
+            if secret in data:
                 return True
         return False
 

@@ -323,3 +323,20 @@ async def test_events_are_read_page_by_page(serve: Any) -> None:
             after = page["last_id"]
     assert seen == list(range(len(seen)))
     assert len(seen) > 6
+
+
+async def test_a_trace_that_cannot_be_read_is_not_found(
+    make_creator: MakeCreator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_another_version(*_: object) -> bytes:
+        return b"of another version"
+
+    monkeypatch.setattr("antiphon.service.responses.record.seal_trace", of_another_version)
+    async with open_server(make_creator) as server:
+        sent = httpx2.Headers({**await server.new_key("owner"), **RECORD})
+        created = await server.client.post("/v1/responses", json={"model": "m", "input": "x"}, headers=sent)
+        path = f"/v1/responses/{created.json()['id']}"
+        for part, code in (("trace", "trace_not_recorded"), ("events", "events_not_recorded")):
+            answer = await server.client.get(f"{path}/{part}", headers=sent)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, code)
+        assert "cannot be read" in (await server.client.get(f"{path}/trace", headers=sent)).text

@@ -88,7 +88,7 @@ async def test_a_list_shows_what_its_filter_asks_for(
 
 
 async def test_a_summary_tells_what_was_saved_with_the_response(store: Stores) -> None:
-    await store.responses.save("t", replace(called("a", at=20), trace="sealed"))
+    await store.responses.save("t", replace(called("a", at=20), trace=b"sealed"))
     await store.responses.save("t", turn("b", "a", created_at=21))
     await store.responses.save("t", turn("c", "a", created_at=22))
     [_, _, first] = (await store.summaries.responses("t", ANY, Page())).summaries
@@ -99,7 +99,7 @@ async def test_a_summary_tells_what_was_saved_with_the_response(store: Stores) -
 
 async def test_others_see_nothing(store: Stores) -> None:
     await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), ())
-    await store.responses.save("t", replace(called("a", at=20), trace="sealed"))
+    await store.responses.save("t", replace(called("a", at=20), trace=b"sealed"))
     summaries = store.summaries
     assert (await summaries.responses("other", ANY, Page())).summaries == []
     assert (await summaries.conversations("other", Page())).conversations == []
@@ -216,22 +216,22 @@ async def test_conversations_are_listed_with_their_activity(store: Stores) -> No
 
 
 async def test_a_background_response_keeps_the_key_and_request_that_submitted_it(store: Stores) -> None:
-    submitted = replace(queued("run"), stats=ResponseStats(key_id="k1", request_id="req_1"), trace="first")
+    submitted = replace(queued("run"), stats=ResponseStats(key_id="k1", request_id="req_1"), trace=b"first")
     await store.background.submit("t", submitted, b"{}", events(0, 2))
     claim = await store.background.claim("t", "resp_run")
     assert claim is not None
     assert claim.traced
-    done = replace(ended("run"), stats=ResponseStats(upstream="up", total_ms=7), trace="second")
+    done = replace(ended("run"), stats=ResponseStats(upstream="up", total_ms=7), trace=b"second")
     await store.background.finish("t", claim.token, done, events(2))
     [found] = (await store.summaries.responses("t", ANY, Page())).summaries
     assert (found.key_id, found.upstream, found.total_ms, found.background) == ("k1", "up", 7, True)
     assert await store.summaries.of_request("t", "req_1") == "resp_run"
     trace = await store.summaries.trace("t", "resp_run")
-    assert (trace.sealed, trace.request_id) == ("second", "req_1")
+    assert (trace.sealed, trace.request_id) == (b"second", "req_1")
 
 
 async def test_a_trace_is_deleted_with_its_response(store: Stores, opened: Opened) -> None:
-    await store.responses.save("t", replace(turn("a"), trace="sealed"))
+    await store.responses.save("t", replace(turn("a"), trace=b"sealed"))
     await store.responses.delete("t", "resp_a")
     with pytest.raises(NotFound, match="Response"):
         await store.summaries.trace("t", "resp_a")
@@ -241,12 +241,12 @@ async def test_a_trace_is_deleted_with_its_response(store: Stores, opened: Opene
 
 async def test_old_traces_are_erased_and_their_responses_stay(store: Stores, clock: Clock) -> None:
     week = 7 * 24 * 3600
-    await store.responses.save("t", replace(turn("a", created_at=int(clock.now) - week - 1), trace="x"))
-    await store.responses.save("t", replace(turn("b", created_at=int(clock.now) - week + 60), trace="y"))
+    await store.responses.save("t", replace(turn("a", created_at=int(clock.now) - week - 1), trace=b"x"))
+    await store.responses.save("t", replace(turn("b", created_at=int(clock.now) - week + 60), trace=b"y"))
     assert await store.upkeep.sweep() == 1
     with pytest.raises(NotFound, match="antiphon-trace: record"):
         await store.summaries.trace("t", "resp_a")
-    assert (await store.summaries.trace("t", "resp_b")).sealed == "y"
+    assert (await store.summaries.trace("t", "resp_b")).sealed == b"y"
 
 
 async def test_rows_of_earlier_versions_have_no_stats_and_are_listed(store: Stores, opened: Opened) -> None:

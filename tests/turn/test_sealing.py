@@ -93,10 +93,25 @@ def test_an_envelope_of_an_earlier_version_still_opens() -> None:
 
 
 def test_sealed_bytes_open_for_their_tenant_alone_and_are_no_reasoning() -> None:
-    envelope = SEALER.seal_bytes(b"\x00\xff{}")
-    assert SEALER.open_bytes(envelope) == b"\x00\xff{}"
-    assert KEY.sealer("umbra").open_bytes(envelope) is None
-    assert SEALER.open_bytes(envelope[:-4]) is None
-    assert SEALER.open_bytes("antiphon2.\u00e4") is None
+    sealed = SEALER.seal_bytes(b"\x00\xff{}")
+    assert SEALER.open_bytes(sealed) == b"\x00\xff{}"
+    assert KEY.sealer("umbra").open_bytes(sealed) is None
+    assert SEALER.open_bytes(sealed[:-4]) is None
+    assert SEALER.open_bytes(b"short") is None
+    envelope = "antiphon2." + base64.urlsafe_b64encode(sealed).decode()
     assert SEALER.open_private(envelope) is None
     assert SEALER.open(envelope) is None
+
+
+def test_nonces_of_a_block_differ_and_need_one_read() -> None:
+    reads: list[int] = []
+
+    def entropy(size: int) -> bytes:
+        reads.append(size)
+        return bytes((len(reads) + at // 12) % 256 for at in range(size))
+
+    key = SealKey(b"one", entropy, block=3)
+    nonces = {key.nonce() for _ in range(3)}
+    assert (len(nonces), {len(nonce) for nonce in nonces}, reads) == (3, {12}, [36])
+    key.nonce()
+    assert reads == [36, 36]

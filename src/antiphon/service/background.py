@@ -102,7 +102,7 @@ class Background:
             private=resolved.private,
             sealed_tools=resolved.sealed_tools,
             stats=ResponseStats(key_id=caller.key_id, request_id=origin.request_id),
-            trace=await run.record.sealed_trace(run.id, creator.parts.seal_key.sealer(caller.tenant)),
+            trace=await run.record.sealed_trace(creator.parts.seal_key.sealer(caller.tenant)),
         )
         await self._shielded.run(self._save(run, caller.tenant, stored, without_items(body), events))
         return machine.response

@@ -1,5 +1,6 @@
 """What an operator and the page look at: traces, stored events, and what an id names."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +11,15 @@ from msgspec import Struct
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.protocol.sse import SseReader
-from antiphon.service.responses.trace import JsonObject, open_trace
+from antiphon.service.responses.trace import open_trace
+from antiphon.service.responses.trace_view import ShownEvent, events_of, render_trace
 from antiphon.store.base import EVENT_PAGE_BYTES, Events, is_full_page
 from antiphon.store.ports import Stores
-from antiphon.store.summaries import Found
+from antiphon.store.summaries import Found, StoredTrace
 from antiphon.turn.sealing import SealKey
+from antiphon.turn.trace import RecordedTrace
 
 MAX_LOOKED_UP_CHARACTERS = 200
-
-
-class ShownEvent(Struct, frozen=True):
-    """An event of a response; `at_ms`: when it was made, if a trace tells."""
-
-    sequence_number: int
-    at_ms: int | None
-    event: Any
 
 
 class EventPage(Struct, frozen=True):
@@ -41,14 +36,23 @@ class Inspection:
     stores: Stores
     seal_key: SealKey
 
-    async def trace(self, caller: Caller, response_id: str) -> JsonObject:
-        """The trace of a response."""
+    async def trace(self, caller: Caller, response_id: str) -> bytes:
+        """The trace of a response, as JSON."""
         stored = await self.stores.summaries.trace(caller.tenant, response_id)
+        return await asyncio.to_thread(self._rendered, caller, response_id, stored)
+
+    def _rendered(self, caller: Caller, response_id: str, stored: StoredTrace) -> bytes:
+        return render_trace(self._opened(caller, response_id, stored), response_id, stored.request_id)
+
+    def _opened(self, caller: Caller, response_id: str, stored: StoredTrace) -> RecordedTrace:
         trace = open_trace(stored.sealed, self.seal_key.sealer(caller.tenant))
         if trace is None:
-            message = f"The trace of response '{response_id}' was sealed with another key. Record a new one."
-            raise NotFound(message, code="trace_not_recorded")
-        return {**trace, "request_id": trace["request_id"] or stored.request_id}
+            raise NotFound(
+                f"The trace of response '{response_id}' cannot be read: it was sealed with another key or "
+                "stored by another version. Record a new one.",
+                code="trace_not_recorded",
+            )
+        return trace
 
     async def events(self, caller: Caller, response_id: str, after: int, limit: int) -> EventPage:
         """The events of a response with numbers above `after`: those of its log, or else of its trace."""
@@ -82,12 +86,12 @@ class Inspection:
 
     async def _traced_events(self, caller: Caller, response_id: str) -> list[ShownEvent] | None:
         try:
-            trace = await self.trace(caller, response_id)
+            stored = await self.stores.summaries.trace(caller.tenant, response_id)
+            return await asyncio.to_thread(lambda: events_of(self._opened(caller, response_id, stored)))
         except NotFound as error:
             if error.code != "trace_not_recorded":
                 raise
             return None
-        return [ShownEvent(**event) for event in trace["events"]]
 
     async def look_up(self, caller: Caller, wanted: str) -> Found:
         """What an id names, among the objects of the tenant."""

@@ -45,7 +45,7 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     sealed_tools: str | None = None
     """The complete declarations of the tools whose public form omits secrets."""
     stats: ResponseStats = NO_STATS
-    trace: str | None = None
+    trace: bytes | None = None
     """The sealed record of what was sent upstream for it, and what came back."""
 
 

@@ -148,7 +148,7 @@ class Found(Struct, frozen=True):
 class StoredTrace(Struct, frozen=True):
     """A sealed trace, and the request that has created its response."""
 
-    sealed: str
+    sealed: bytes
     request_id: str | None
 
 

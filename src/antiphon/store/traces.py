@@ -7,7 +7,7 @@ from antiphon.store.database import Script, Statement
 from antiphon.store.summaries import StoredTrace
 
 
-def add(tenant: str, response: Response, trace: str) -> Script[None]:
+def add(tenant: str, response: Response, trace: bytes) -> Script[None]:
     """Save the trace of a response, in the transaction that saves the response."""
     yield Statement("add_trace", (tenant, response.id, response.created_at, trace))
 

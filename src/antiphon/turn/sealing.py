@@ -42,13 +42,25 @@ class Sealed(Struct, frozen=True, omit_defaults=True):
 
 
 class SealKey:
-    """The key of this server."""
+    """The key of this server. Entropy is read for `block` envelopes at once: most need no system call."""
 
-    def __init__(self, secret: bytes, entropy: Entropy) -> None:
+    def __init__(self, secret: bytes, entropy: Entropy, block: int = 1) -> None:
         self.cipher = AESGCM(hashlib.sha256(b"antiphon.seal\0" + secret).digest())
-        self.entropy = entropy
+        self._entropy = entropy
+        self._block = block
+        self._nonces: list[bytes] = []
         self.pseudonyms = hashlib.sha256(b"antiphon.pseudonym\0" + secret).digest()
         self._sealers: dict[str, Sealer] = {}
+
+    def nonce(self) -> bytes:
+        """A nonce that no other envelope has, from any thread."""
+        try:
+            return self._nonces.pop()
+        except IndexError:
+            read = self._entropy(_NONCE_BYTES * self._block)
+            nonces = [read[at : at + _NONCE_BYTES] for at in range(0, len(read), _NONCE_BYTES)]
+            first, self._nonces = nonces.pop(), nonces
+            return first
 
     def sealer(self, tenant: str) -> "Sealer":
         """The sealer for what belongs to this tenant."""
@@ -101,22 +113,14 @@ class Sealer:
         content = self._open(envelope)
         return None if content is None else content.private
 
-    def seal_bytes(self, data: bytes) -> str:
-        """An envelope with bytes that are stored, and that are no JSON."""
-        nonce = self._key.entropy(_NONCE_BYTES)
-        body = self._key.cipher.encrypt(nonce, data, self._associated)
-        return _PREFIX + base64.urlsafe_b64encode(nonce + body).decode()
+    def seal_bytes(self, data: bytes) -> bytes:
+        """Seal bytes for the store."""
+        nonce = self._key.nonce()
+        return nonce + self._key.cipher.encrypt(nonce, data, self._associated)
 
-    def open_bytes(self, envelope: str) -> bytes | None:
-        """The bytes in an envelope; None if it does not open."""
-        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
-            return None
-        associated = self._associated if envelope.startswith(_PREFIX) else None
-        try:
-            raw = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
-            return self._key.cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], associated)
-        except (binascii.Error, ValueError, InvalidTag):
-            return None
+    def open_bytes(self, sealed: bytes) -> bytes | None:
+        """Bytes that were sealed; None if they do not open."""
+        return self._decrypted(sealed, self._associated)
 
     def seal_request(self, body: bytes) -> bytes:
         """Seal a request for the store, because it may contain credentials."""
@@ -134,13 +138,25 @@ class Sealer:
         return hmac.digest(self._key.pseudonyms, text, "sha256").hex()[:PSEUDONYM_CHARACTERS]
 
     def _close(self, content: Sealed) -> str:
-        return self.seal_bytes(msgspec.json.encode(content))
+        return _PREFIX + base64.urlsafe_b64encode(self.seal_bytes(msgspec.json.encode(content))).decode()
 
     def _open(self, envelope: str) -> Sealed | None:
-        body = self.open_bytes(envelope)
+        if not envelope.startswith((_PREFIX, _UNBOUND_PREFIX)):
+            return None
+        try:
+            sealed = base64.urlsafe_b64decode(envelope[len(_PREFIX) :])
+        except (binascii.Error, ValueError):
+            return None
+        body = self._decrypted(sealed, self._associated if envelope.startswith(_PREFIX) else None)
         if body is None:
             return None
         try:
             return msgspec.json.decode(body, type=Sealed)
         except (ValueError, msgspec.DecodeError):
+            return None
+
+    def _decrypted(self, sealed: bytes, associated: bytes | None) -> bytes | None:
+        try:
+            return self._key.cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated)
+        except (ValueError, InvalidTag):
             return None

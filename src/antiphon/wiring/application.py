@@ -134,7 +134,7 @@ async def _open(
             routes, names = live.open()
         router = _make_router(names, routes, health_policy(settings))
         live.attach(router, embedders)
-        seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes)
+        seal_key = SealKey(seal_secret(settings, data_folder()), secrets.token_bytes, block=256)
         pool = IsolatedPool(pool_limits(settings))
         stack.push_async_callback(pool.aclose)
         checks = Checks(pool)

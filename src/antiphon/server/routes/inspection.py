@@ -22,8 +22,7 @@ class InspectionRoutes:
 
     async def trace(self, exchange: Exchange, response_id: str) -> None:
         """What was sent upstream for a response, and what came back."""
-        trace = await self._inspection.trace(exchange.caller, response_id)
-        await exchange.send_json(msgspec.json.encode(trace))
+        await exchange.send_json(await self._inspection.trace(exchange.caller, response_id))
 
     async def events(self, exchange: Exchange, response_id: str) -> None:
         """The stored events of a response, from a number on."""

@@ -95,7 +95,7 @@ class Finisher:
     sealer: Sealer
     inherited_tools: bool = True
     """Whether a continuation may inherit the tools; otherwise nobody needs their credentials any more."""
-    trace: str | None = None
+    trace: bytes | None = None
     """The sealed trace of the run, if one is recorded."""
 
     def hurry(self) -> None:
@@ -113,7 +113,7 @@ class Finisher:
         try:
             if self.writer is not None:
                 if self.record.trace is not None:
-                    self.trace = await self.record.sealed_trace(machine.response.id, self.sealer)
+                    self.trace = await self.record.sealed_trace(self.sealer)
                 await self._save(self.writer, machine.response, context, events)
         except AntiphonError as error:
             logger.error("response %s could not be saved: %s", machine.response.id, error.message)

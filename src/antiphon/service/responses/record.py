@@ -10,7 +10,7 @@ from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.events import Event
-from antiphon.service.responses.trace import is_short, render_trace
+from antiphon.service.responses.trace import is_short, seal_trace
 from antiphon.service.routing.router import Route
 from antiphon.settings import RecordTraces
 from antiphon.store.stats import ResponseStats
@@ -83,7 +83,7 @@ class RunRecord:
     def set_downgrades(self, downgrades: Sequence[Downgrade]) -> None:
         """What the turn emulates, changes or leaves out."""
         if self._turn is not None:
-            self._turn.downgrades = [each.render() for each in downgrades]
+            self._turn.set_downgrades([each.render() for each in downgrades])
 
     def end_turn(self, failure: AntiphonError | None) -> None:
         """The turn is over, in whichever way."""
@@ -103,10 +103,10 @@ class RunRecord:
             total_ms=None if start is None else round(1000 * (now - start)),
         )
 
-    async def sealed_trace(self, response_id: str, sealer: Sealer) -> str | None:
-        """The trace, rendered without secrets. A long one is rendered in a thread."""
+    async def sealed_trace(self, sealer: Sealer) -> bytes | None:
+        """The trace, without secrets of this process. A long one is sealed in a thread."""
         if self.trace is None:
             return None
         if is_short(self.trace):
-            return render_trace(self.trace, response_id, self.request_id, sealer)
-        return await asyncio.to_thread(render_trace, self.trace, response_id, self.request_id, sealer)
+            return seal_trace(self.trace, self.request_id, sealer)
+        return await asyncio.to_thread(seal_trace, self.trace, self.request_id, sealer)

@@ -11,6 +11,7 @@ import urllib.error
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -30,9 +31,19 @@ FIRST_WRITE = 4
 each call, what the model says, and the end of the response; the server is killed at every one of them."""
 MIN_KILLS = 8
 MAX_WRITES = 60
-ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]'}
+ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]', "ANTIPHON_AGENT__MODEL": "loops"}
 SHARED = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by all replicas"}
 COMPLETED: set[Ending] = {("look", "completed", 1), ("record", "completed", 1)}
+
+
+class Client(Protocol):
+    """Submits a task and follows it."""
+
+    def go(self, base_url: str) -> bool:
+        """False if the server died meanwhile."""
+        ...
+
+
 Successor = Callable[[Path], AbstractContextManager[Served]]
 
 
@@ -65,7 +76,7 @@ def kill(served: Served) -> None:
     served.process.wait(10)
 
 
-def die(client: LoopClient, folder: Path, store: str, write: int, when: str, world: World) -> bool:
+def die(client: Client, folder: Path, store: str, write: int, when: str, world: World) -> bool:
     """Run a server until its n-th write; False if it was not killed."""
     folder.mkdir()
     port, log = free_port(), folder / "dying.log"

@@ -39,7 +39,7 @@ class LoopUpstream(Upstream):
         """A call of `record` is never repeated; one of `look` is, if its outcome is unknown."""
         await asyncio.sleep(ANSWER_SECONDS)
         outcomes = told(body["messages"])
-        task = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        task = _task_of(body["messages"])
         for part in ROUNDS:
             name = f"{task} {part}"
             due = [tool for tool in TOOLS if _is_due(tool, outcomes.get((tool, name), []))]
@@ -49,6 +49,13 @@ class LoopUpstream(Upstream):
                     request, body, {"content": None, "tool_calls": calls}, "tool_calls"
                 )
         return await self._respond(request, body, {"content": "Done."}, "stop")
+
+
+def _task_of(messages: list[JsonObject]) -> str:
+    """The last line of the first message of the user: the agent puts its mode before the instruction."""
+    content = next(message["content"] for message in messages if message["role"] == "user")
+    text = content if isinstance(content, str) else content[-1]["text"]
+    return text.strip().rpartition("\n")[2]
 
 
 def _is_due(tool: str, outcomes: list[str]) -> bool:
@@ -89,10 +96,13 @@ class World:
 
     def create(self, base_url: str, approval: object = "never", **params: Any) -> str:
         """Submit a background response with the tools; its id."""
-        server = {"server_label": "ledger", "server_url": self.mcp_url, "authorization": TOKEN}
-        tool = {"type": "mcp", **server, "require_approval": approval}
-        body = {"model": "loops", "background": True, "tools": [tool], **params}
+        body = {"model": "loops", "background": True, "tools": [self.tool(approval)], **params}
         return call_api(base_url, "/responses", body)["id"]
+
+    def tool(self, approval: object = "never") -> JsonObject:
+        """The declaration of the tools."""
+        server = {"server_label": "ledger", "server_url": self.mcp_url, "authorization": TOKEN}
+        return {"type": "mcp", **server, "require_approval": approval}
 
 
 @contextmanager

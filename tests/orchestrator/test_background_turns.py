@@ -255,6 +255,18 @@ async def test_a_response_is_submitted_once_and_followed_from_its_first_event(
     assert len(await services.store.responses.list_responses("t", limit=9)) == 1
 
 
+async def test_a_response_that_is_submitted_twice_at_the_same_time_is_made_once(
+    services: Services, gate: asyncio.Event
+) -> None:
+    """A process that has lost its run may still submit the turn."""
+    responses = connect(services)
+    response_id = responses.new_id()
+    await asyncio.gather(*(responses.submit(REQUEST, response_id) for _ in range(2)))
+    gate.set()
+    ended = (await read(responses, response_id))[-1]["response"]
+    assert (ended["status"], ended["output"][0]["content"][0]["text"]) == ("completed", "Hello")
+
+
 async def test_a_response_that_nobody_works_on_is_continued(
     services: Services, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ class Replica:
         self, store: AgentRunStore, jobs: JobStore, signals: Signals, act: Act, owner: str = "here"
     ) -> None:
         numbers = count(1)
+        self.cancelled_turns: list[tuple[str, str]] = []
         self.jobs = Worker(jobs, signals, owner=owner)
         self.runs = AgentRuns(
             seal=lambda tenant, body: SEAL_KEY.sealer(tenant).seal_request(body),
@@ -77,8 +78,12 @@ class Replica:
             ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
             clock=lambda: 1000.0,
             perform=performing(act),
+            cancel_turn=self._cancel_turn,
             lifetime=60.0,
         )
+
+    async def _cancel_turn(self, caller: Caller, response_id: str) -> None:
+        self.cancelled_turns.append((caller.tenant, response_id))
 
     async def ended(self, run_id: str) -> list[AgentEvent]:
         """All events of a run, once it has ended."""

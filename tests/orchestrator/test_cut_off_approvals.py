@@ -6,12 +6,22 @@ from contextlib import aclosing
 import pytest
 
 from antiphon import Antiphon, Route, ScriptedBackend, Settings
+from antiphon.caller import Caller
+from antiphon.orchestrator.background_turns import InProcessBackgroundResponses
 from antiphon.orchestrator.client import InProcessResponsesClient, ResponsesService
-from antiphon.orchestrator.events import AgentEvent, AgentWaiting, ApprovalAnswered
+from antiphon.orchestrator.events import (
+    AgentEvent,
+    AgentWaiting,
+    ApprovalAnswered,
+    HostedCompleted,
+    TurnCompleted,
+)
 from antiphon.orchestrator.models import AgentExecuteRequest, AgentExecuteResponse, ApprovalAnswer
 from antiphon.orchestrator.reasoner import execute
 from antiphon.protocol.content import JsonObject
+from antiphon.service.tenant_service import TenantService
 from antiphon.settings import McpServerSettings, McpSettings, SealSettings, StoreSettings
+from antiphon.wiring import open_services
 from tests.mcp import conftest as mcp_conftest
 from tests.service.responses.mcp_world import ANSWER, call, calls, outputs
 
@@ -76,3 +86,44 @@ async def test_the_outcome_of_an_approved_call_is_unknown_and_a_refusal_stays_on
     assert "refused" not in unknown
     assert "not run" not in unknown
     assert refused == REFUSED
+
+
+async def test_a_resumed_run_follows_the_response_that_runs_the_approved_call(sdk_url: str) -> None:
+    """The answers are submitted once: the call runs, though the run was cut off meanwhile."""
+    servers = McpSettings({"sdk": McpServerSettings(url=f"{sdk_url}/modern/mcp")})
+    settings = Settings(seal=SealSettings(key="test"), store=StoreSettings(url="memory:"), mcp=servers)
+    add = calls(call("add", a=2, b=3))
+    backend = ScriptedBackend(
+        [add], [add], [ANSWER], [ANSWER]
+    )  # each response is checked when it is submitted
+    log: list[AgentEvent] = []
+    cut_off = True
+
+    async def emit(event: AgentEvent) -> None:
+        if cut_off and isinstance(event, TurnCompleted) and event.turn == 2:
+            raise CutOffError
+        log.append(event)
+
+    async with open_services(settings, [Route("m", backend)]) as services:
+        service = TenantService(services, Caller.of("t"))
+
+        async def perform() -> AgentExecuteResponse:
+            return await execute(
+                ASK,
+                client=InProcessResponsesClient(service),
+                tell=emit,
+                past=tuple(log),
+                durable=True,
+                background=InProcessBackgroundResponses(service),
+            )
+
+        [asked] = (await perform()).approvals
+        answer = ApprovalAnswer(id=asked.id, approve=True)
+        log.append(ApprovalAnswered(sequence_number=len(log), turn=1, answer=answer))
+        with pytest.raises(CutOffError):
+            await perform()
+        assert isinstance(log[-1], HostedCompleted)
+        cut_off = False
+        assert (await perform()).text == "It is 5."
+    assert outputs(backend) == ["5"]
+    assert len([event for event in log if isinstance(event, HostedCompleted)]) == 1

@@ -46,6 +46,10 @@ class Asking:
         return AgentExecuteResponse(kind="ok", text="")
 
 
+async def never_cancelled(_caller: Caller, _response_id: str) -> None:
+    raise AssertionError("the run has no turn of its own to cancel")
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -64,6 +68,7 @@ async def runs(clock: Clock) -> AsyncGenerator[AgentRuns, None]:
         ids=IdSource(clock, lambda size: next(numbers).to_bytes(size, "big")),
         clock=clock,
         perform=Asking(),
+        cancel_turn=never_cancelled,
         lifetime=LIFETIME_SECONDS,
     )
     await jobs.aclose()

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
-from antiphon.caller import DELETE, READ, SCOPES, WRITE
+from antiphon.caller import DELETE, READ, SCOPES, WRITE, Caller
 from antiphon.errors import BackendBroken
-from antiphon.orchestrator.agent import AgentServices, ServedAgent
+from antiphon.orchestrator.agent import AgentServices
 from antiphon.orchestrator.models import AgentExecuteRequest
 from antiphon.server.app import App
 from antiphon.server.routes.table import ROUTES
@@ -259,10 +260,14 @@ class BrokenClient:
         raise RuntimeError("secret detail")
 
 
+def broken_client(_caller: Caller) -> Any:
+    return BrokenClient()
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_bug_ends_the_answer(streaming: bool) -> None:
     async with open_agent_server(hello_backend()) as server:
-        broken = ServedAgent(server.agents.agent.agent, lambda _tenant: BrokenClient())  # pyright: ignore[reportArgumentType] -- broken on purpose
+        broken = replace(server.agents.agent, connect=broken_client)
         server.app.mount(server.served.services, AgentServices(agent=broken, runs=server.agents.runs))
         answer = await server.execute(instruction="Hi", streaming=streaming)
         if streaming:

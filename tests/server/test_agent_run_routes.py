@@ -200,3 +200,32 @@ async def test_the_audit_log_has_the_key_of_a_call_of_a_server_tool(
     [record] = [record.getMessage() for record in caplog.records if record.name == "antiphon.audit"]
     key_id = headers["authorization"].split("_")[1]
     assert f" name=add tenant=acme key={key_id} response=- outcome=completed " in record
+
+
+SEARCHES = {"instruction": "Search.", "toolsJson": '[{"type": "web_search"}]'}
+
+
+async def test_cancelling_a_run_ends_the_response_of_its_turn() -> None:
+    model = Hanging()
+    async with open_agent_server(model.backend) as server:
+        run = await server.submit(**SEARCHES)
+        await model.requested.wait()
+        [turn] = (await server.client.get("/v1/responses")).json()["data"]
+        assert turn["background"]
+        cancelled = (await server.client.post(f"/v1/agent/runs/{run['id']}/cancel")).json()
+        assert cancelled["status"] == "cancelled"
+        await model.stopped.wait()
+        shown = (await server.client.get(f"/v1/responses/{turn['id']}")).json()
+        assert shown["status"] == "cancelled"
+
+
+async def test_a_turn_with_hosted_tools_names_its_background_response() -> None:
+    async with open_agent_server(hello_backend()) as server:
+        run = await server.submit(**SEARCHES)
+        events = await server.followed(run["id"])
+        assert types_of(events)[-1] == "agent.completed"
+        [started] = [event for event in events if event["type"] == "agent.turn.started"]
+        assert started["responseId"] == events[-1]["response"]["responseContinuationId"]
+        answer = await server.execute(**SEARCHES, streaming=True)
+        [started] = [event for event in events_of(answer.text) if event["type"] == "agent.turn.started"]
+        assert "responseId" not in started

@@ -121,3 +121,17 @@ async def test_invalid_requests_are_raised(open_service: Open) -> None:
             await service.create(**params)
         with pytest.raises(InvalidRequest):
             await anext(service.stream(**params))
+
+
+async def test_a_response_is_submitted_once_under_an_id_that_the_caller_chose(open_service: Open) -> None:
+    service = open_service(ScriptedBackend.saying("Hel", "lo"))
+    params = {"model": "m", "input": "hi", "background": True}
+    response_id = service.new_response_id()
+    queued = await service.submit(response_id, **params)
+    assert (queued.id, queued.status) == (response_id, "queued")
+    again = await service.submit(response_id, **params)
+    assert (again.id, again.created_at) == (response_id, queued.created_at)
+    async for _ in service.follow(response_id):
+        pass
+    ended = await service.submit(response_id, **params)
+    assert (ended.status, ended) == ("completed", await service.retrieve(response_id))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import cycle
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -31,7 +32,11 @@ FIRST_WRITE = 4
 each call, what the model says, and the end of the response; the server is killed at every one of them."""
 MIN_KILLS = 8
 MAX_WRITES = 60
-ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]', "ANTIPHON_TOOLS__MAX_ROUNDS": "3"}
+ENVIRONMENT = {
+    "ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]',
+    "ANTIPHON_TOOLS__MAX_ROUNDS": "3",
+    "ANTIPHON_AGENT__MODEL": "loops",
+}
 """The model calls tools in two rounds, of which a kill may repeat one."""
 SHARED = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by all replicas"}
 ENDINGS: set[Ending] = {
@@ -44,6 +49,16 @@ ENDINGS: set[Ending] = {
     ("look", "incomplete, completed", 2),
     ("record", "incomplete", 1),
 }
+
+
+class Client(Protocol):
+    """Submits a task and follows it."""
+
+    def go(self, base_url: str) -> bool:
+        """False if the server died meanwhile."""
+        ...
+
+
 Successor = Callable[[Path], AbstractContextManager[Served]]
 
 
@@ -76,7 +91,7 @@ def kill(served: Served) -> None:
     served.process.wait(10)
 
 
-def die(client: LoopClient, folder: Path, store: str, write: int, when: str, world: World) -> bool:
+def die(client: Client, folder: Path, store: str, write: int, when: str, world: World) -> bool:
     """Run a server until its n-th write; False if it was not killed."""
     folder.mkdir()
     port, log = free_port(), folder / "dying.log"

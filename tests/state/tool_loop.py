@@ -52,8 +52,11 @@ class LoopUpstream(Upstream):
 
 
 def user_text(body: JsonObject) -> str:
-    """The task of a request to the model."""
-    return next(message["content"] for message in body["messages"] if message["role"] == "user")
+    """The task of a request to the model: the last line of the first message of the user, because the agent
+    puts its mode before the instruction."""
+    content = next(message["content"] for message in body["messages"] if message["role"] == "user")
+    text = content if isinstance(content, str) else content[-1]["text"]
+    return text.strip().rpartition("\n")[2]
 
 
 def _is_due(tool: str, outcomes: list[str]) -> bool:
@@ -94,10 +97,13 @@ class World:
 
     def create(self, base_url: str, approval: object = "never", **params: Any) -> str:
         """Submit a background response with the tools; its id."""
-        server = {"server_label": "ledger", "server_url": self.mcp_url, "authorization": TOKEN}
-        tool = {"type": "mcp", **server, "require_approval": approval}
-        body = {"model": "loops", "background": True, "tools": [tool], **params}
+        body = {"model": "loops", "background": True, "tools": [self.tool(approval)], **params}
         return call_api(base_url, "/responses", body)["id"]
+
+    def tool(self, approval: object = "never") -> JsonObject:
+        """The declaration of the tools."""
+        server = {"server_label": "ledger", "server_url": self.mcp_url, "authorization": TOKEN}
+        return {"type": "mcp", **server, "require_approval": approval}
 
 
 @contextmanager

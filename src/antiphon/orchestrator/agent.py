@@ -8,6 +8,7 @@ from msgspec import Struct
 from antiphon.caller import Caller
 from antiphon.errors import AntiphonError
 from antiphon.orchestrator.agent_runs import AgentRuns
+from antiphon.orchestrator.background_turns import BackgroundResponses
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.events import AgentEvent
 from antiphon.orchestrator.models import (
@@ -61,6 +62,7 @@ class Agent:
         tenant: str = "",
         key_id: str | None = None,
         durable: bool = False,
+        background: BackgroundResponses | None = None,
     ) -> AgentExecuteResponse:
         """Process a request, or resume one: see `antiphon.orchestrator.reasoner`."""
         return await execute(
@@ -76,6 +78,7 @@ class Agent:
             tenant=tenant,
             key_id=key_id,
             durable=durable,
+            background=background,
         )
 
     def check(self, request: AgentExecuteRequest, tenant: str = "") -> None:
@@ -108,6 +111,7 @@ class ServedAgent:
 
     agent: Agent
     connect: Connect
+    connect_background: Callable[[Caller], BackgroundResponses]
 
     async def perform(
         self,
@@ -137,7 +141,12 @@ class ServedAgent:
             tenant=caller.tenant,
             key_id=caller.key_id,
             durable=True,
+            background=self.connect_background(caller),
         )
+
+    async def cancel_turn(self, caller: Caller, response_id: str) -> None:
+        """End the background response that makes a turn of a run."""
+        await self.connect_background(caller).cancel(response_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

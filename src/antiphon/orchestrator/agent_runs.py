@@ -91,6 +91,8 @@ class AgentRuns:
     ids: IdSource
     clock: Clock
     perform: Perform
+    cancel_turn: Callable[[Caller, str], Awaitable[None]]
+    """Ends the background response with this id, which makes a turn of a run."""
     seal: Callable[[str, bytes], bytes]
     """Seals a tenant's request for the store: the client's tools may contain credentials."""
     unseal: Callable[[str, bytes], bytes | None]
@@ -142,6 +144,23 @@ class AgentRuns:
                 await self._attempt(job.tenant, claim)
         except Fenced:
             logger.info("agent run %s was taken over or has ended", job.id)
+            await self._shielded.run(self._clean_up(job))
+        except asyncio.CancelledError:
+            await self._shielded.run(self._clean_up(job))
+            raise
+
+    async def _clean_up(self, job: Job) -> None:
+        """If the run was cancelled, end its turn: it may have been submitted after that."""
+        with suppress(AntiphonError):
+            await self._cancel_turn(job.tenant, job.id)
+
+    async def _cancel_turn(self, tenant: str, run_id: str) -> None:
+        """End the background response that makes a turn of a cancelled run."""
+        run = await self.store.run(tenant, run_id)
+        if run.status == "cancelled":
+            state = RunState(read_journal(await self._rows(tenant, run_id)))
+            if state.open_response_id is not None:
+                await self.cancel_turn(Caller.of(tenant), state.open_response_id)
 
     async def _attempt(self, tenant: str, claim: RunClaim) -> None:
         """Make one attempt. A wait for an unavailable database does not count as another attempt."""
@@ -206,6 +225,7 @@ class AgentRuns:
             run = await self.store.run(caller.tenant, run_id)
         self.signals.publish(f"events:{run_id}")
         await self.jobs.stop(AGENT_RUN_JOB, caller.tenant, run_id)
+        await self._cancel_turn(caller.tenant, run_id)
         return run
 
     async def answer(

@@ -1,6 +1,6 @@
 """One turn: build the body, call the model, map its answer."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -9,8 +9,9 @@ import msgspec
 
 from antiphon.errors import APPROVAL_ANSWERED, ResponsesCallFailed
 from antiphon.orchestrator.approvals import outcome_unknown
+from antiphon.orchestrator.background_turns import BackgroundResponses
 from antiphon.orchestrator.client import ResponsesClient
-from antiphon.orchestrator.continuation import MODE_KEY
+from antiphon.orchestrator.continuation import MODE_KEY, previous_of
 from antiphon.orchestrator.events import (
     HostedCompleted,
     HostedStarted,
@@ -26,7 +27,7 @@ from antiphon.orchestrator.models import (
     ImageAttachment,
 )
 from antiphon.orchestrator.request_builder import build_responses_request
-from antiphon.orchestrator.resolution import Plan
+from antiphon.orchestrator.resolution import Plan, hosted_key
 from antiphon.orchestrator.response_mapper import map_response
 from antiphon.orchestrator.run_state import RunLog
 from antiphon.orchestrator.wire import answer_calls
@@ -48,6 +49,8 @@ class Asker:
     plan: Plan
     log: RunLog
     max_output_tokens: int | None
+    background: BackgroundResponses | None = None
+    """Makes the turns that may call hosted tools; None: the client makes all turns."""
 
     async def ask(
         self, outputs: Sequence[AgentToolCall], approvals: Sequence[JsonObject] = ()
@@ -62,22 +65,39 @@ class Asker:
             body["max_output_tokens"] = self.max_output_tokens
         resumed = state.asked >= turn
         if not resumed:
-            await self.log.add(TurnStarted(sequence_number=self.log.number, turn=turn))
+            number, response_id = self.log.number, self._new_id()
+            await self.log.add(TurnStarted(sequence_number=number, turn=turn, response_id=response_id))
         try:
             raw = await self._send(body, turn)
         except ResponsesCallFailed as failure:
             if not resumed or failure.code != APPROVAL_ANSWERED:
                 raise
-            # The turn was cut off after its answers had been taken: an approved call may have run.
+            # The turn was cut off after its answers had been taken, and there is no response of it to follow:
+            # an approved call may have run.
             raw = await self._send({**body, "input": list(map(outcome_unknown, body["input"]))}, turn)
         answer = map_response(raw, self.plan.request, self.plan.context)
         await self.log.add(TurnCompleted(sequence_number=self.log.number, turn=turn, response=answer))
         return answer
 
+    def _new_id(self) -> str | None:
+        """The id of a background response for the next turn, if it may call hosted tools."""
+        if self.background is None:
+            return None
+        answer = self.log.state.answer
+        # A resumed run has not read the response that it continues. The last answer has the same tools.
+        inherited = previous_of(answer).chain if answer is not None else None
+        if self.plan.has_hosted_tools or (inherited and any(map(hosted_key, inherited.tools))):
+            return self.background.new_id()
+        return None
+
     async def _send(self, body: JsonObject, turn: int) -> bytes | JsonObject:
+        response_id = self.log.state.response_id
+        if self.background is not None and response_id is not None:
+            ended = await self.background.submit(body, response_id)
+            return ended or await self._watch(self.background.follow(response_id), turn)
         # The events of a stream show the calls of hosted tools while they work.
         streams = self.plan.request.streaming or (self.plan.has_hosted_tools and self.log.emits)
-        return await (self._streamed(body, turn) if streams else self.client.create(body))
+        return await (self._watch(self.client.stream(body), turn) if streams else self.client.create(body))
 
     def _opening(self) -> JsonObject:
         """The body of the first turn. Tool results are sent as items, not as text."""
@@ -119,9 +139,10 @@ class Asker:
         assert started is not None
         return msgspec.structs.replace(self.plan.context, model_name=started.model)
 
-    async def _streamed(self, body: JsonObject, turn: int) -> JsonObject:
+    async def _watch(self, stream: AsyncGenerator[JsonObject, None], turn: int) -> JsonObject:
+        """The response at the end of a stream of its events."""
         response: JsonObject | None = None
-        async with aclosing(self.client.stream(body)) as events:
+        async with aclosing(stream) as events:
             async for event in events:
                 if event.get("type") in _TEXT and self.plan.request.streaming:
                     number = self.log.number
@@ -141,7 +162,8 @@ class Asker:
         if isinstance(item, dict) and cast("JsonObject", item).get("type") in HOSTED_CALLS:
             shown = _HOSTED[event["type"]]
             call = hosted_call_of(cast("JsonObject", item))
-            await self.log.add(shown(sequence_number=self.log.number, turn=turn, call=call))
+            if (shown, turn, call.call_id) not in self.log.state.shown:
+                await self.log.add(shown(sequence_number=self.log.number, turn=turn, call=call))
 
 
 def _declare(body: JsonObject, tools: Sequence[object]) -> None:

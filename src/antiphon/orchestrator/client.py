@@ -65,25 +65,25 @@ class InProcessResponsesClient:
         self._model = model
 
     async def create(self, body: JsonObject) -> bytes:
-        with _failures():
+        with raised_as_sent():
             return msgspec.json.encode(await self._service.create(**{**to_strict(body), "stream": False}))
 
     async def stream(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         """The events of one response, without `error`: the terminal event carries the error too."""
-        with _failures():
+        with raised_as_sent():
             async with aclosing(self._service.stream(**{**to_strict(body), "stream": True})) as events:
                 async for event in events:
                     if not isinstance(event, ErrorEvent):
                         yield msgspec.to_builtins(event)
 
     async def retrieve(self, response_id: str) -> bytes:
-        with _failures():
+        with raised_as_sent():
             return msgspec.json.encode(await self._service.retrieve(response_id))
 
     async def default_model(self) -> str:
         """The configured model, else the first that the service lists."""
         if self._model is None:
-            with _failures():
+            with raised_as_sent():
                 models = await self._service.models()
             if not models:
                 message = "The service lists no models. Name the model to use."
@@ -93,7 +93,7 @@ class InProcessResponsesClient:
 
 
 @contextmanager
-def _failures() -> Generator[None, None, None]:
+def raised_as_sent() -> Generator[None, None, None]:
     """Raise the service's errors as a server would send them."""
     try:
         yield

@@ -29,12 +29,17 @@ class AgentStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="age
     """Warnings of the resolution; also in the warnings of the response."""
 
 
-class TurnStarted(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.turn.started"):
+class TurnStarted(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="agent.turn.started"
+):
     """The model is called. Turns count from 1. A resumed run that calls the model again does not repeat the
     event."""
 
     sequence_number: int
     turn: int
+    response_id: str | None = None
+    """The background response that makes the turn, also if it is not submitted yet; None: the turn is not
+    made in the background."""
 
 
 class TextDelta(Struct, frozen=True, kw_only=True, tag_field="type", tag="agent.text.delta"):

@@ -20,6 +20,7 @@ from antiphon.orchestrator.approvals import (
     waiting_for,
 )
 from antiphon.orchestrator.asking import Asker
+from antiphon.orchestrator.background_turns import BackgroundResponses
 from antiphon.orchestrator.client import ResponsesClient
 from antiphon.orchestrator.continuation import (
     Previous,
@@ -75,6 +76,7 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     tenant: str = "",
     key_id: str | None = None,
     durable: bool = False,
+    background: BackgroundResponses | None = None,
 ) -> AgentExecuteResponse:
     """Process a request in as many turns as it needs.
 
@@ -86,7 +88,8 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     events that it emitted: answered turns are not requested again, and a tool with side effects is not run
     again. A call that needs an approval ends the request: the response has it in `approvals`, and the client
     continues with the answers. A `durable` run emits `AgentWaiting` instead; it is resumed with the answers
-    in `past`.
+    in `past`. With `background`, turns that may call hosted tools are background responses, which a resumed
+    run follows: it does not repeat their calls.
 
     An invalid request raises `InvalidRequest` before the first event; if the model cannot be called, the
     response is of kind `error`. Cancelling the task cancels the current turn or tool.
@@ -98,7 +101,7 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     if end is not None:
         return end.response
     context, registry = context or ConversationContext(), tools or ToolRegistry()
-    reasoner = _Reasoner(request, client, context, limits, log, durable)
+    reasoner = _Reasoner(request, client, context, limits, log, durable, background)
     resolved = request
     try:
         plan, previous = await reasoner.resolve(registry, modes or Modes(BUILT_IN))
@@ -152,6 +155,7 @@ class _Reasoner:
     limits: Limits
     log: RunLog
     durable: bool
+    background: BackgroundResponses | None
 
     async def resolve(self, tools: ToolRegistry, modes: Modes) -> tuple[Plan, Previous]:
         """The plan of the request, and the response that it continues, which no longer matters once a turn of
@@ -177,7 +181,7 @@ class _Reasoner:
     ) -> AgentExecuteResponse:
         """Turn by turn, until no call is left that the server could answer."""
         state = self.log.state
-        asker = Asker(self.client, plan, self.log, self.limits.max_output_tokens)
+        asker = Asker(self.client, plan, self.log, self.limits.max_output_tokens, self.background)
         if state.answer is None:
             results = await self._results(plan, previous, runner)
             if state.started is None:

@@ -53,6 +53,8 @@ class RunState:
         self.started: AgentStarted | None = None
         self.asked = 0
         """The last turn that was requested."""
+        self.response_id: str | None = None
+        """The background response that makes that turn."""
         self.turn = 0
         """The last turn that was answered."""
         self.answer: AgentExecuteResponse | None = None
@@ -63,6 +65,8 @@ class RunState:
         """The calls of all turns that the server has answered, with their results."""
         self.hosted_calls: list[HostedCallRecord] = []
         """The calls of hosted tools in all turns."""
+        self.shown: set[tuple[type[AgentEvent], int, str]] = set()
+        """The events of these calls while they ran: kind, turn and id of the call."""
         self.cited: dict[SourceRef, None] = {}
         """What the texts of all turns cite."""
         self.pending: dict[str, ApprovalRequest] = {}
@@ -88,7 +92,7 @@ class RunState:
                 self.started = event
                 self.warnings.extend(event.warnings)
             case TurnStarted():
-                self.asked = event.turn
+                self.asked, self.response_id = event.turn, event.response_id
             case TurnCompleted():
                 self._answered(event)
             case ToolStarted():
@@ -102,9 +106,14 @@ class RunState:
             case AgentCompleted() | AgentFailed() | AgentCancelled():
                 self.end = event
             case TextDelta() | HostedStarted() | HostedCompleted():
-                pass  # `TurnCompleted` has the complete text, and all calls
+                self._show(event)
             case _:
                 assert_never(event)
+
+    @property
+    def open_response_id(self) -> str | None:
+        """The background response of a turn that is requested and not answered."""
+        return self.response_id if self.asked > self.turn else None
 
     def bundle(self) -> FileBundle | None:
         """The changes that tools have proposed in all turns."""
@@ -138,6 +147,11 @@ class RunState:
         self.usage = _sum(self.usage, event.response.usage)
         self.hosted_calls.extend(event.response.hosted_calls)
         self.cited.update(dict.fromkeys(event.response.sources))
+
+    def _show(self, event: TextDelta | HostedStarted | HostedCompleted) -> None:
+        """Note that a call is shown. `TurnCompleted` has the complete text, and all calls."""
+        if not isinstance(event, TextDelta):
+            self.shown.add((type(event), event.turn, event.call.call_id))
 
     def _waited(self, event: AgentWaiting | ApprovalAnswered) -> None:
         if isinstance(event, AgentWaiting):

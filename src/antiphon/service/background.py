@@ -84,11 +84,18 @@ class Background:
         self.jobs.register(Kind(name=RESPONSE_JOB, work=self.work))
 
     async def submit(
-        self, request: CreateResponse, body: Body, caller: Caller, origin: Origin = NO_ORIGIN
+        self,
+        request: CreateResponse,
+        body: Body,
+        caller: Caller,
+        origin: Origin = NO_ORIGIN,
+        *,
+        response_id: str | None = None,
     ) -> Response:
-        """Save and return a queued response. Invalid requests are rejected here, not by the job."""
+        """Save and return a queued response. Invalid requests are rejected here, not by the job. Another
+        response with the same id stays as it is."""
         creator = self.creator
-        run = creator.draft(request, caller, origin)
+        run = creator.draft(request, caller, origin, response_id=response_id)
         resolved = await run.check()
         response = new_response(resolved.request, id=run.id, created_at=int(creator.clock()))
         machine = Machine(response, new_id=creator.ids.new)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from antiphon.caller import Caller
+from antiphon.errors import NotFound
 from antiphon.protocol.compact import CompactedResponse
 from antiphon.protocol.events import Event
 from antiphon.protocol.parse_create import create_from
@@ -15,6 +16,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response
 from antiphon.service.event_log import read_events
 from antiphon.service.services import Services
+from antiphon.store.base import RESPONSE_JOB, UNFINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,23 @@ class TenantService:
         async with aclosing(events):
             async for event in events:
                 yield event
+
+    def new_response_id(self) -> str:
+        """An id for `submit`."""
+        return self.services.creator.ids.new("resp")
+
+    async def submit(self, response_id: str, /, **params: Any) -> Response:
+        """Save a background response under an id of `new_response_id`, and return it. If it was submitted
+        before, it is returned as it is now, and continued if no process works on it."""
+        background = self.services.background
+        try:
+            response = await self.retrieve(response_id)
+        except NotFound:
+            request, body = create_from(**params), msgspec.json.encode(params)
+            return await background.submit(request, body, self.caller, response_id=response_id)
+        if response.status in UNFINISHED:
+            await background.jobs.begin(RESPONSE_JOB, self.caller.tenant, [response_id])
+        return response
 
     async def retrieve(self, response_id: str) -> Response:
         """A stored response; one that is still being made as far as it has come."""

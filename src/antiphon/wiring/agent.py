@@ -10,6 +10,7 @@ from antiphon.caller import DEFAULT_TENANT, Caller
 from antiphon.embeddings.minilm import how_to_install, is_installed
 from antiphon.errors import InvalidRequest, SettingsError
 from antiphon.orchestrator.agent import Agent, ServedAgent
+from antiphon.orchestrator.background_turns import BackgroundResponses, InProcessBackgroundResponses
 from antiphon.orchestrator.client import InProcessResponsesClient, RememberingClient, ResponsesClient
 from antiphon.orchestrator.documents.library import Library
 from antiphon.orchestrator.documents.tools import ddr_tools
@@ -76,7 +77,10 @@ def serve_agent(agent: Agent, services: Services) -> ServedAgent:
         # Without a store, the turns of a request are held in memory until it ends.
         return RememberingClient(client) if services.store.stateless else client
 
-    return ServedAgent(agent, connect)
+    def connect_background(caller: Caller) -> BackgroundResponses:
+        return InProcessBackgroundResponses(TenantService(services, caller))
+
+    return ServedAgent(agent, connect, connect_background)
 
 
 def _registry(settings: AgentSettings, modes: Modes) -> ToolRegistry:

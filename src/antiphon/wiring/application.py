@@ -110,6 +110,7 @@ async def open_agents(
             ids=creator.ids,
             clock=creator.clock,
             perform=served.perform_run,
+            cancel_turn=served.cancel_turn,
             seal=lambda tenant, body: services.seal_key.sealer(tenant).seal_request(body),
             unseal=lambda tenant, body: services.seal_key.sealer(tenant).open_request(body),
             lifetime=creator.retention.lifetime_seconds,

@@ -71,9 +71,17 @@ class Creator:
         """Save a request without asking the model: a response without output, to be continued."""
         return await self.start(request, caller, session, origin).store_only()
 
-    def draft(self, request: CreateResponse, caller: Caller, origin: Origin = NO_ORIGIN) -> ResponseRun:
-        """A run that is only checked: somebody else makes the response later."""
-        return self._run(request, caller, None, similar=request.profile.similar_models, origin=origin)
+    def draft(
+        self,
+        request: CreateResponse,
+        caller: Caller,
+        origin: Origin = NO_ORIGIN,
+        *,
+        response_id: str | None = None,
+    ) -> ResponseRun:
+        """A run that is only checked: somebody else makes the response later, with this id or a new one."""
+        similar = request.profile.similar_models
+        return self._run(request, caller, None, similar=similar, origin=origin, response_id=response_id)
 
     def resume(
         self,
@@ -84,7 +92,15 @@ class Creator:
         origin: Origin = NO_ORIGIN,
     ) -> ResponseRun:
         """A run of a response that was submitted, after the attempts before it."""
-        return self._run(request, caller, writer, similar=self.similar_models, earlier=earlier, origin=origin)
+        return self._run(
+            request,
+            caller,
+            writer,
+            similar=self.similar_models,
+            earlier=earlier,
+            origin=origin,
+            response_id=earlier.response.id,
+        )
 
     def _run(
         self,
@@ -96,6 +112,7 @@ class Creator:
         similar: bool,
         earlier: EarlierAttempt | None = None,
         origin: Origin = NO_ORIGIN,
+        response_id: str | None = None,
     ) -> ResponseRun:
         _refuse_unserved(request)
         new_id = self.ids.maker(request.profile.ids)
@@ -103,7 +120,7 @@ class Creator:
             self.parts,
             request,
             caller=caller,
-            response_id=new_id("resp") if earlier is None else earlier.response.id,
+            response_id=response_id or new_id("resp"),
             routes=self.router.routes(request.params.model, similar=similar),
             new_id=new_id,
             finisher=Finisher(

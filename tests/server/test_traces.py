@@ -138,6 +138,15 @@ async def test_a_trace_has_the_events_of_the_client_with_their_times(serve: Any,
     assert all(span["start_ms"] <= span["end_ms"] for span in trace["clock"])
 
 
+async def test_an_answer_in_json_has_no_events_and_a_first_token(serve: Any) -> None:
+    async with serve("chat_completions") as server:
+        response_id = await server.create()
+        trace = await server.trace(response_id)
+        [summary] = (await server.get("/v1/responses")).json()["data"]
+    assert trace["events"] == []
+    assert 0 <= summary["first_token_ms"] <= summary["total_ms"]
+
+
 async def test_the_clock_begins_with_the_history_if_there_is_one(serve: Any) -> None:
     async with serve("chat_completions") as server:
         first = await server.create()

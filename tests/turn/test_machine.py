@@ -383,7 +383,8 @@ def test_a_response_is_the_same_with_and_without_streaming(
         events = under_test.start()
         for batch in [*batches, [ending] if ending else []]:
             events += under_test.feed(batch)
-        events += under_test.end(2)
+        assert not (unstreamed and events), "nobody reads them"
+        under_test.end(2)
         return under_test.response, str(under_test.failure)
 
     assert result(unstreamed=True) == result(unstreamed=False)

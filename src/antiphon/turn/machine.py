@@ -189,6 +189,7 @@ class Machine:
     def feed(self, chunks: Iterable[Chunk]) -> list[Event]:
         """The events that these chunks make."""
         layout, writer = self._layout, self._writer
+        is_silent = type(writer) is SilentWriter
         for chunk in chunks:
             live = layout.live
             if (
@@ -201,6 +202,8 @@ class Machine:
                 # The hot path: more text for the text part that is open.
                 text = chunk.text
                 live.pieces.append(text)
+                if is_silent:
+                    continue
                 writer.events.append(
                     OutputTextDelta(writer.number, live.id, live.output_index, live.content_index, text)
                 )

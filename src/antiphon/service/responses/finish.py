@@ -109,7 +109,7 @@ class Finisher:
         events = [*unsent, *machine.end(now)]
         if machine.private:
             context = replace(context, private={**context.private, **stored_sides(machine.private)})
-        self.record.made(events)
+        self.record.record_events(events)
         try:
             if self.writer is not None:
                 if self.record.trace is not None:

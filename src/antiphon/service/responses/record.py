@@ -14,8 +14,11 @@ from antiphon.service.responses.trace import is_short, seal_trace
 from antiphon.service.routing.router import Route
 from antiphon.settings import RecordTraces
 from antiphon.store.stats import ResponseStats
+from antiphon.turn.chunks import Chunk, Finished, Heartbeat, TurnStarted, UsageReported
 from antiphon.turn.sealing import Sealer
 from antiphon.turn.trace import TraceRecorder, TurnTrace
+
+_NO_TOKENS = (Heartbeat, TurnStarted, UsageReported, Finished)
 
 
 class Origin(Struct, frozen=True):
@@ -68,14 +71,13 @@ class RunRecord:
             self._turn = self.trace.begin_turn(self.upstream, route.dialect, route.upstream or route.model)
         return self._turn
 
-    def sent(self, events: list[Event]) -> list[Event]:
-        """These events of the model, which are about to be sent; the first ones count as its first token."""
-        if self.first_at is None:
+    def received(self, chunks: Sequence[Chunk]) -> None:
+        """The model has sent these chunks; the first ones count as its first token."""
+        if self.first_at is None and any(type(chunk) not in _NO_TOKENS for chunk in chunks):
             self.first_at = asyncio.get_running_loop().time()
-        return self.made(events)
 
-    def made(self, events: list[Event]) -> list[Event]:
-        """These events, which are about to be sent."""
+    def record_events(self, events: list[Event]) -> list[Event]:
+        """Record these events, which are about to be sent, in the trace."""
         if self.trace is not None:
             self.trace.add_events(events)
         return events
@@ -86,7 +88,7 @@ class RunRecord:
             self._turn.set_downgrades([each.render() for each in downgrades])
 
     def end_turn(self, failure: AntiphonError | None) -> None:
-        """The turn is over, in whichever way."""
+        """The turn ended or failed."""
         if self._turn is not None:
             self._turn.ended()
             if failure is not None:

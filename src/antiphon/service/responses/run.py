@@ -117,7 +117,7 @@ class ResponseRun:
         if self._plan is not None and (self._earlier is not None or answer.context.approved):
             async with aclosing(self._begin(answer, self._plan)) as first_batches:
                 async for events in first_batches:
-                    yield self.record.made(events)
+                    yield self.record.record_events(events)
         limit = self._limit
         with self._files:  # later rounds send what the first one does
             while (plan := self._plan) is not None:
@@ -133,8 +133,9 @@ class ResponseRun:
                             async for batch in batches:
                                 self._loop_end.check_time()
                                 chunks = made.feed(limit.take(batch), slot)
+                                self.record.received(chunks)
                                 if events := answer.feed(chunks):
-                                    yield self.record.sent(events)
+                                    yield self.record.record_events(events)
                                 if limit.ended or made.cut is not None:
                                     break
                         finally:
@@ -148,7 +149,7 @@ class ResponseRun:
                 if made is None or made.needs_end or failure is not None:
                     async with aclosing(self._end_round(answer, plan, made, failure)) as last_batches:
                         async for events in last_batches:
-                            yield self.record.made(events)
+                            yield self.record.record_events(events)
         yield await self._finish(answer, answer.begin_and_complete())
 
     async def _unlocking(

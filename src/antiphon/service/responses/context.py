@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.caller import Caller
-from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.protocol.definitions import Definition
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item, ItemReference
@@ -39,7 +39,7 @@ from antiphon.service.hosted_tools.mcp.approvals import approved_calls, check_ap
 from antiphon.service.hosted_tools.policy import check_policy
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
 from antiphon.service.routing.turn_slot import Batches
-from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
+from antiphon.store.base import NONE_PRIVATE, Continuation, PrivateSides
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.hosted_calls import HostedCall
@@ -49,7 +49,6 @@ from antiphon.turn.toolbox import declares_tools
 
 CONVERSATION_LEASE_SECONDS = 60.0
 """How long a response holds its conversation without renewing the lock."""
-_ALL_ITEMS = Page(limit=1_000_000, order="asc")
 _NO_HISTORY = Continuation(())
 _WITH_SIDES = frozenset({ItemReference, AdditionalTools, ToolSearchOutput})
 """Items of a request that may have a private side."""
@@ -131,7 +130,8 @@ class ConversationLock:
         """Renew the lock if that is due."""
         if self.due:
             with suppress(StoreUnavailable, StoreFull):  # the next call tries again
-                await self.acquire()
+                self._renewed_at = self._clock()
+                await self._store.renew(*self._key, CONVERSATION_LEASE_SECONDS)
 
     async def renewing(self, batches: Batches) -> Batches:
         """These batches; the lock is renewed meanwhile."""
@@ -273,7 +273,7 @@ class Contexts:
         await self.checks.definitions(tenant, unchecked)
         base = _NO_HISTORY
         if conversation_id is not None:
-            base = Continuation(await self._conversation_items(tenant, conversation_id))
+            base = await self.stores.conversations.history(tenant, conversation_id)
         elif previous_response_id is not None:
             base = await self.stores.responses.continuation(tenant, previous_response_id)
         own = await self._own_items(tenant, items)
@@ -344,15 +344,7 @@ class Contexts:
         """A conversation; without a lock it is only read."""
         if lock is not None:
             return await lock.acquire()
-        return Continuation(await self._conversation_items(tenant, conversation_id))
-
-    async def _conversation_items(self, tenant: str, conversation_id: str) -> Sequence[Item]:
-        try:
-            return (
-                await self.stores.conversations.conversation_items(tenant, conversation_id, _ALL_ITEMS)
-            ).items
-        except NotFound:
-            raise conversation_not_found(conversation_id, "conversation") from None
+        return await self.stores.conversations.history(tenant, conversation_id)
 
     async def _own_items(self, tenant: str, items: Sequence[Item]) -> _OwnItems:
         """The items of a request with its references replaced; the secrets of tools that they declare are

@@ -52,7 +52,7 @@ class CompatRoutes:
                 body = await self._bodies.read_within(exchange, lease)
                 lease.expect_disconnect()
                 question, renderer = self._api.read(body, exchange.caller)
-                request = replace(question.request, stop=question.stops, received_bytes=len(body))
+                request = replace(question.request, stop=question.stops, input_bytes=len(body))
                 del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller)
                 lease.limit_turns(run)

@@ -159,4 +159,6 @@ class Finisher:
     def _remember(self, response: Response, context: Context) -> None:
         if self.session is not None and not context.request.stored:
             items = (*context.history, *context.request.items, *response.output)
-            self.session.remember(response, Continuation(items, context.request.tools, context.private))
+            request = context.request
+            known = Continuation(items, request.tools, context.private, size=request.input_bytes)
+            self.session.remember(response, known)

@@ -204,6 +204,12 @@ class RoundBuilder:
             turn = without_spent_tools(turn, plan, self.hosted)
         return without_spent_search(turn, plan.searches) if plan.searches else turn
 
+    def check(
+        self, plan: RoundPlan, context: Context, sealer: Sealer, downgrades: Sequence[Downgrade] = ()
+    ) -> None:
+        """Raise what the backend cannot serve."""
+        plan.attempt.route.backend.prepare(self.turn(plan, context, sealer, downgrades))
+
     def run_approved(
         self, calls: Sequence[HostedCall], context: Context, until: float | None
     ) -> AsyncGenerator[Sequence[Chunk], None]:

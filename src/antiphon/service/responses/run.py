@@ -29,6 +29,7 @@ from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
+from antiphon.service.responses.history_room import HistoryReading
 from antiphon.service.responses.loop_end import LoopEnd
 from antiphon.service.responses.rounds import Round, RoundBuilder
 from antiphon.service.responses.stages.base import RoundPlan
@@ -84,11 +85,12 @@ class ResponseRun:
         self._caller = caller
         self._tenant = tenant = caller.tenant
         self._sealer = parts.seal_key.sealer(tenant)
-        self._files = parts.files.hold(tenant)
+        self._held = parts.files.hold(tenant)
         self._routes = routes
         self._new_id = new_id
         self._finisher = finisher
         self.record = finisher.record
+        self._reading = HistoryReading(self._held, self.record.history_read)
         self._earlier = earlier
         self._started_at = 0.0
         self._private_taken = 0
@@ -109,7 +111,7 @@ class ResponseRun:
 
         Errors before the first batch are raised: nothing was sent yet.
         """
-        return self._events() if self._lock is None else self._unlocking(self._events())
+        return self._closing(self._events()) if self._request.continues else self._events()
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
         self._started_at = self.record.started_at = asyncio.get_running_loop().time()
@@ -119,10 +121,10 @@ class ResponseRun:
                 async for events in first_batches:
                     yield self.record.made(events)
         limit = self._limit
-        with self._files:  # later rounds send what the first one does
+        with self._held:  # later rounds send what the first one does
             while (plan := self._plan) is not None:
                 self._plan = made = failure = None
-                held = self._files.size
+                held = self._held.size
                 try:
                     made = await self._entered(answer, plan)
                     route = plan.attempt.route
@@ -142,7 +144,7 @@ class ResponseRun:
                         made.check_answered()
                 except (BackendError, RequestError) as error:
                     failure = error
-                    self._files.release(held)
+                    self._held.release(held)
                 self.turn = None
                 self.record.end_turn(failure)
                 if made is None or made.needs_end or failure is not None:
@@ -151,10 +153,8 @@ class ResponseRun:
                             yield self.record.made(events)
         yield await self._finish(answer, answer.begin_and_complete())
 
-    async def _unlocking(
-        self, batches: AsyncGenerator[list[Event], None]
-    ) -> AsyncGenerator[list[Event], None]:
-        """These batches; the conversation is unlocked if nothing comes of them."""
+    async def _closing(self, batches: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
+        """These batches. Then lets the history go and, if nothing comes of them, unlocks the conversation."""
         try:
             async with aclosing(batches):
                 async for events in batches:
@@ -163,6 +163,8 @@ class ResponseRun:
             if not self.begun:
                 await self.release()
             raise
+        finally:
+            self._held.release()
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -234,9 +236,10 @@ class ResponseRun:
     async def check(self) -> Context:
         """Raise at once what would be raised later; the request with what it inherits."""
         try:
-            context, view = await self._resolve()
-            shown = self._parts.compactor.view(view.items, context, self._tenant)
-            await self._check(RoundPlan(Attempt(self._routes, shown)), context)
+            with self._held:
+                context, view = await self._resolve()
+                shown = self._parts.compactor.view(view.items, context, self._tenant)
+                await self._check(RoundPlan(Attempt(self._routes, shown)), context)
         except BaseException:
             await self.release()
             raise
@@ -250,7 +253,8 @@ class ResponseRun:
             await self.release()
             raise
         answer = self._answer = self._new_answer(context)
-        return await self._finish(answer, answer.begin_and_complete())
+        with self._held:
+            return await self._finish(answer, answer.begin_and_complete())
 
     @property
     def begun(self) -> bool:
@@ -294,10 +298,10 @@ class ResponseRun:
                 self._caller,
                 response_id=self.id,
                 lock=self._lock,
+                reading=self._reading,
                 new_id=self._new_id,
                 session=self._finisher.session,
                 native=self._natives,
-                on_history=self.record.history_read,
             )
             items = [*context.history, *context.request.items]
         else:
@@ -306,10 +310,10 @@ class ResponseRun:
                 self._tenant,
                 earlier.response.id,
                 lock=self._lock,
+                reading=self._reading,
                 private=earlier.private,
                 sealed_tools=earlier.sealed_tools,
                 native=self._natives,
-                on_history=self.record.history_read,
             )
             items = [*context.history, *context.request.items, *earlier.finished_items()]
         return context, self._view(context, items)
@@ -345,16 +349,14 @@ class ResponseRun:
 
     async def _check(self, plan: RoundPlan, context: Context) -> None:
         """Raise what the backend cannot serve."""
+        held = self._held.size
         try:
-            self._prepare(plan, context)
+            self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         except FileNotTaken as refused:
-            self._prepare(await self._without_files(plan, refused, context), context)
+            plan = await self._without_files(plan, refused, context)
+            self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         finally:
-            self._files.release()
-
-    def _prepare(self, plan: RoundPlan, context: Context) -> None:
-        turn = self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
-        plan.attempt.route.backend.prepare(turn)
+            self._held.release(held)
 
     async def _entered(self, answer: Answer, plan: RoundPlan) -> Round:
         """The round; files that its backend does not take are shown to it as text."""
@@ -366,7 +368,7 @@ class ResponseRun:
     async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
         seconds = plan.attempt.route.total_seconds + self._started_at - asyncio.get_running_loop().time()
         return await self._parts.files.converted_in_time(
-            *(plan, refused, context, self._tenant, self._files),
+            *(plan, refused, context, self._tenant, self._held),
             seconds=seconds if self.begun else 0.0,
             beat=self._beat,
         )

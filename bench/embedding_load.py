@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from statistics import median
 from typing import NamedTuple
 
 from antiphon.backends.scripted import ScriptedBackend, Step
@@ -22,6 +23,7 @@ from antiphon.service.routing.router import Route
 from antiphon.settings import Settings, StoreSettings
 from antiphon.turn.chunks import TextDelta
 from antiphon.turn.context import TurnRequest
+from bench.bounds import Row, print_table
 
 STREAMS = 64
 TOKEN_SECONDS = 0.02
@@ -60,15 +62,31 @@ async def tick(ticks: list[Tick]) -> None:
         used = now
 
 
-def report(name: str, ticks: list[Tick]) -> None:
-    for what, values in (("late", [tick.late for tick in ticks]), ("CPU", [tick.used for tick in ticks])):
-        ordered = sorted(values)
-        p50, p99 = (ordered[int(len(ordered) * share)] * 1000 for share in (0.5, 0.99))
-        print(f"{name}: {what} p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {ordered[-1] * 1000:.1f} ms")
+def tick_rows(name: str, ticks: list[Tick], bound: float | None = None) -> list[Row]:
+    """Lateness and CPU time of these ticks, which are then forgotten.
+
+    The bound is for the greatest CPU time, but for the 99th percentile of the lateness: the machine may hold
+    any process for longer.
+    """
+    late = sorted(tick.late * 1000 for tick in ticks)
+    used = sorted(tick.used * 1000 for tick in ticks)
+    ticks.clear()
+    late_p99, used_p99 = (values[int(len(values) * 0.99)] for values in (late, used))
+    late_note = f"p50 {median(late):.1f} ms, at most {late[-1]:.1f} ms"
+    used_note = f"p50 {median(used):.1f} ms, p99 {used_p99:.1f} ms"
+    return [
+        Row(f"{name}: lateness of the event loop, p99", late_p99, "ms", bound=bound, note=late_note),
+        Row(f"{name}: CPU of its thread at a stretch, at most", used[-1], "ms", bound=bound, note=used_note),
+    ]
+
+
+async def rest(ticks: list[Tick]) -> None:
+    """Forget the tick that counts the garbage collection, or the sorting of ticks, before it."""
+    await asyncio.sleep(0.2)
     ticks.clear()
 
 
-async def measure(texts: int) -> None:
+async def measure(texts: int) -> list[Row]:
     backend = ScriptedBackend(play)
     settings = Settings(store=StoreSettings(url="none"))
     async with Antiphon(settings, routes=[Route("m", backend)]) as antiphon:
@@ -79,33 +97,35 @@ async def measure(texts: int) -> None:
         await asyncio.sleep(3)
         gc.collect()
         gc.freeze()  # as a server does after its start
-        ticks.clear()
+        await rest(ticks)
         await asyncio.sleep(5)
-        report(f"{STREAMS} streams alone", ticks)
+        rows = tick_rows(f"{STREAMS} streams alone", ticks)
         await client.embeddings.create(model="auto", input="first")
-        report("first embedding: the model is loaded", ticks)
+        rows += tick_rows("first embedding: the model is loaded", ticks)
         began = time.perf_counter()
         await client.embeddings.create(model="auto", input=[TEXT] * texts)
         seconds = time.perf_counter() - began
-        report(f"{texts} texts of 250 tokens", ticks)
+        rows += tick_rows(f"{texts} texts of 250 tokens", ticks)
         await client.embeddings.create(model="auto", input=["short"] * SHORT_TEXTS, encoding_format="float")
-        report(f"{SHORT_TEXTS} short texts, answered as numbers", ticks)
+        rows += tick_rows(f"{SHORT_TEXTS} short texts, answered as numbers", ticks)
         ticking.cancel()
         for stream in streams:
             stream.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*streams, return_exceptions=True)
-    print(f"{texts / seconds:.1f} texts of 250 tokens per second of the clock")
+    return [*rows, Row("texts of 250 tokens per second of the clock", texts / seconds)]
 
 
-def main(texts: int = 100) -> None:
-    asyncio.run(measure(texts))
+def main(texts: int = 100) -> int:
+    rows = asyncio.run(measure(texts))
     own, child = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
-    print(
-        f"CPU time: server {own.ru_utime + own.ru_stime:.1f} s, model {child.ru_utime + child.ru_stime:.1f} s"
-    )
-    print(f"memory of the model's process: {child.ru_maxrss / 1024:.0f} MB")
+    rows += [
+        Row("CPU time of the server", own.ru_utime + own.ru_stime, "s"),
+        Row("CPU time of the model", child.ru_utime + child.ru_stime, "s"),
+        Row("memory of the process of the model", child.ru_maxrss / 1024, "MB", digits=0),
+    ]
+    return print_table(rows, check=False)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    sys.exit(main(*map(int, sys.argv[1:2])))

@@ -1,26 +1,30 @@
 """What the hosted tools of a response cost, on a model that plays a script and costs nothing.
 
-    python -m bench.hosted_tools [RESPONSES]
+    python -m bench.hosted_tools [RESPONSES] [--check]
 
-- undeclared: a request without tools, on a server that serves hosted tools, beside one that serves none.
-- declared: a tool of an MCP server that the model does not call, beside the same function of the client.
-- called: one call of a tool of a minimal MCP server, in a process of its own, beside the same call over a
-  bare socket. What is left is the second turn of the model, the items, the events and the loop.
-- waiting: 100 responses that wait for slow tools; the memory of one.
+- Served: a request without `tools`, on a server that serves hosted tools, beside one that serves none.
+- Declared: a tool of an MCP server, or `file_search`, that the model does not call, beside a request without
+  `tools`, and beside a similar function of the client. The answer with the MCP tool begins with the list of
+  its tools.
+- Called: one call of a tool of a minimal MCP server, in a process of its own, less a response without a call
+  and the same call over a bare socket. What is left is the second turn of the model, the items, the events
+  and the loop.
+- Waiting: responses that wait for slow tools; the memory of one.
 
-The first three take turns in slices, so that the machine's other work meets both alike. They are CPU time of
-this process.
+All but the last take turns in slices, so that the machine's other work meets both alike. They are CPU time of
+this process. A ratio is the median of those of the pairs of slices; half of them lie in the range beside it.
 """
 
+import argparse
 import asyncio
 import os
 import random
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from statistics import median
-from typing import Any
+from statistics import median, quantiles
+from typing import Any, NamedTuple
 
 from antiphon.backends.scripted import ScriptedBackend
 from antiphon.caller import Caller
@@ -36,19 +40,26 @@ from antiphon.service.checks import Checks
 from antiphon.service.files.contents import Contents
 from antiphon.service.files.files import Files
 from antiphon.service.hosted_tools.base import ServedTool
+from antiphon.service.hosted_tools.file_search import FileSearch
 from antiphon.service.hosted_tools.mcp.tool import McpServed
 from antiphon.service.responses.create import Creator, ResponseOptions, response_services
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.routing.router import Route, Router
+from antiphon.service.vector_stores.passages import Passage, PassageQuery
 from antiphon.store.files import FileQuota
 from antiphon.store.none import no_stores
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from antiphon.turn.sealing import SealKey
+from bench.bounds import Row, add_check, print_table
 from bench.mcp_calls import bare_client, running
 
 SLICE_RESPONSES = 20
 WAITING_RESPONSES = 100
 WAIT_SECONDS = 3
+MAX_RATIO = 1.02
+"""Of a response with tools that are not called to one without."""
+MAX_CALL_MS = 1.0
+MAX_WAITING_KB = 100
 CALLER = Caller.of("bench")
 ANSWER: list[Chunk] = [TextDelta("It is 5."), Finished("stop")]
 FUNCTION: dict[str, Any] = {
@@ -56,6 +67,17 @@ FUNCTION: dict[str, Any] = {
     "name": "add",
     "parameters": {"type": "object", "properties": {}},
 }
+QUERIES: dict[str, Any] = {
+    "type": "function",
+    "name": "file_search",
+    "description": "Search the user's files. The answer has the passages that fit best, each with a number.",
+    "parameters": {
+        "type": "object",
+        "properties": {"queries": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+        "required": ["queries"],
+    },
+}
+FILE_SEARCH: dict[str, Any] = {"type": "file_search", "vector_store_ids": ["vs_1"]}
 MCP: dict[str, Any] = {"type": "mcp", "server_label": "bench", "require_approval": "never"}
 
 Work = Callable[[], Awaitable[None]]
@@ -68,6 +90,16 @@ def call_of(arguments: str) -> list[Chunk]:
         CallFinished(0),
         Finished("tool_calls"),
     ]
+
+
+class NoPassages:
+    """A search in a store that exists; nothing searches it."""
+
+    async def check(self, tenant: str, store_ids: Sequence[str]) -> None:
+        """Every store exists."""
+
+    async def search(self, tenant: str, store_ids: Sequence[str], query: PassageQuery) -> Sequence[Passage]:
+        return []
 
 
 def creator(backend: ScriptedBackend, pool: IsolatedPool, *tools: ServedTool) -> Creator:
@@ -101,8 +133,20 @@ async def respond(service: Creator, tools: list[dict[str, Any]], answer: str = "
     assert texts == [answer], response
 
 
-async def in_turn(first: Work, second: Work, slices: int) -> tuple[float, float, float]:
-    """Microseconds of CPU of each, and the median of the ratios of the pairs of slices."""
+class Compared(NamedTuple):
+    """Microseconds of CPU time of two kinds of work, and the quartiles of the ratios of their slices."""
+
+    one: float
+    other: float
+    ratios: list[float]
+
+    def row(self, what: str) -> Row:
+        low, middle, high = self.ratios
+        note = f"{low:.3f} to {high:.3f}; {self.one:.0f} µs instead of {self.other:.0f}"
+        return Row(what, middle, bound=MAX_RATIO, digits=3, note=note)
+
+
+async def in_turn(first: Work, second: Work, slices: int) -> Compared:
     used: tuple[list[float], list[float]] = ([], [])
     for number in range(slices + 1):
         pairs = [(0, first), (1, second)]
@@ -113,7 +157,7 @@ async def in_turn(first: Work, second: Work, slices: int) -> tuple[float, float,
             if number:  # the first slice warms up
                 used[which].append((time.process_time() - began) / SLICE_RESPONSES * 1e6)
     ratios = [one / other for one, other in zip(*used, strict=True)]
-    return median(used[0]), median(used[1]), median(ratios)
+    return Compared(median(used[0]), median(used[1]), quantiles(ratios, n=4))
 
 
 @asynccontextmanager
@@ -126,46 +170,57 @@ async def served(url: str, pool: IsolatedPool) -> AsyncGenerator[tuple[McpServed
         await connections.aclose()
 
 
-async def measure(url: str, responses: int) -> None:
-    """Print the rows."""
+async def measure(url: str, responses: int) -> list[Row]:
     pool = IsolatedPool()
-    slices = responses // SLICE_RESPONSES
+    slices = max(2, responses // SLICE_RESPONSES)
     async with served(url, pool) as (mcp, declared), bare_client(f"{url}/mcp") as bare:
         silent = ScriptedBackend([ANSWER])
-        with_tools, without = creator(silent, pool, mcp), creator(silent, pool)
-
-        one, other, ratio = await in_turn(
-            lambda: respond(with_tools, []), lambda: respond(without, []), slices
-        )
-        print(f"undeclared  {one:6.0f} µs beside {other:6.0f} µs per response: {ratio:.3f}")
-
-        one, other, ratio = await in_turn(
-            lambda: respond(with_tools, [declared]), lambda: respond(with_tools, [FUNCTION]), slices
-        )
-        print(f"declared    {one:6.0f} µs beside {other:6.0f} µs per response: {ratio:.3f}")
-
-        turns = [0]
-
-        def play(turn: object) -> list[list[Chunk]]:
-            turns[0] += 1
-            return [call_of('{"a": 2, "b": 3}') if turns[0] % 2 else ANSWER]
-
-        calling = creator(ScriptedBackend(play), pool, mcp)
+        serving, plain = creator(silent, pool, mcp, FileSearch(NoPassages())), creator(silent, pool)
 
         async def call() -> None:
             assert await bare() == "5"
 
-        one, other, _ = await in_turn(lambda: respond(calling, [declared]), call, slices)
-        plain, _, _ = await in_turn(lambda: respond(with_tools, [declared]), call, slices)
-        print(
-            f"called      {one - plain - other:6.0f} µs beside a response ({plain:.0f} µs) and the bare call"
+        def answers(service: Creator, *tools: dict[str, Any]) -> Work:
+            return lambda: respond(service, list(tools))
+
+        unused = await in_turn(answers(serving), answers(plain), slices)
+        beside_none = await in_turn(answers(serving, declared), answers(serving), slices)
+        beside_function = await in_turn(answers(serving, declared), answers(serving, FUNCTION), slices)
+        search_beside_none = await in_turn(answers(serving, FILE_SEARCH), answers(serving), slices)
+        search_beside_function = await in_turn(
+            answers(serving, FILE_SEARCH), answers(serving, QUERIES), slices
         )
-
-        await wait_together(pool, mcp, declared)
+        calling = creator(ScriptedBackend(alternate()), pool, mcp)
+        called = await in_turn(answers(calling, declared), call, slices)
+        added = called.one - beside_none.one - called.other
+        note = f"to a response of {beside_none.one:.0f} µs and the bare call of {called.other:.0f} µs"
+        rows = [
+            unused.row("hosted tools are served, none is declared; beside a server without"),
+            beside_none.row("an MCP tool is declared and not called; beside a request without `tools`"),
+            beside_function.row("the same, beside a function of the client"),
+            search_beside_none.row(
+                "`file_search` is declared and not called; beside a request without `tools`"
+            ),
+            search_beside_function.row("the same, beside a function of the client"),
+            Row("a call of an MCP tool adds", added / 1000, "ms", bound=MAX_CALL_MS, digits=2, note=note),
+            await wait_together(pool, mcp, declared),
+        ]
     await pool.aclose()
+    return rows
 
 
-async def wait_together(pool: IsolatedPool, mcp: McpServed, declared: dict[str, Any]) -> None:
+def alternate() -> Callable[[object], list[list[Chunk]]]:
+    """A model that calls the tool in every other turn."""
+    turns = [0]
+
+    def play(_turn: object) -> list[list[Chunk]]:
+        turns[0] += 1
+        return [call_of('{"a": 2, "b": 3}') if turns[0] % 2 else ANSWER]
+
+    return play
+
+
+async def wait_together(pool: IsolatedPool, mcp: McpServed, declared: dict[str, Any]) -> Row:
     """The memory of one of many responses that wait for a slow tool."""
 
     def play(turn: Any) -> list[list[Chunk]]:
@@ -181,9 +236,19 @@ async def wait_together(pool: IsolatedPool, mcp: McpServed, declared: dict[str, 
     assert not any(task.done() for task in tasks)
     grown = resident_bytes() - before
     await asyncio.gather(*tasks)
-    print(f"waiting     {grown / WAITING_RESPONSES / 1000:6.0f} kB for each of {WAITING_RESPONSES} responses")
+    what = f"memory of each of {WAITING_RESPONSES} responses that wait for a slow tool"
+    return Row(what, grown / WAITING_RESPONSES / 1000, "kB", bound=MAX_WAITING_KB, digits=0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.hosted_tools")
+    parser.add_argument("responses", type=int, nargs="?", default=1000, help="of each kind (1000)")
+    add_check(parser)
+    options = parser.parse_args()
+    with running("bench.mcp_calls", "minimal") as url:
+        rows = asyncio.run(measure(url, options.responses))
+    return print_table(rows, check=options.check)
 
 
 if __name__ == "__main__":
-    with running("bench.mcp_calls", "minimal") as minimal:
-        asyncio.run(measure(minimal, int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    sys.exit(main())

@@ -1,13 +1,15 @@
 """Calls of an MCP tool over loopback: Antiphon's client beside a bare one and the official one.
 
-    python -m bench.mcp_calls [CALLS]
+    python -m bench.mcp_calls [CALLS] [--check]
 
 The server is in a process of its own: a minimal one that replies at once, and one that is written with the
 official SDK. The bare client writes prepared bytes to a socket, and reads and decodes the reply: less is not
 possible. The clients take turns, so that the machine's other work meets all of them alike. The ratios are
-those of the medians.
+those of the medians. The bound is for Antiphon's client with the server of the SDK. The ratio with the
+minimal server is that of the CPU times of the clients, since its round trip takes next to no time.
 """
 
+import argparse
 import asyncio
 import subprocess
 import sys
@@ -23,9 +25,12 @@ from antiphon.http.egress import ALLOW_CONFIGURED
 from antiphon.mcp.connections import McpConnections
 from antiphon.mcp.eras import Modern
 from antiphon.mcp.port import RemoteServer
+from bench.bounds import Row, add_check, print_table
 
 SLICE_CALLS = 50
 """Calls of one client before it is the next one's turn."""
+MAX_RATIO = 1.3
+"""Of a call to that of the bare client."""
 ARGUMENTS = {"a": 2, "b": 3}
 
 _CACHED = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
@@ -137,9 +142,10 @@ async def official_client(url: str) -> AsyncGenerator[Call, None]:
         yield call
 
 
-async def measure(name: str, url: str, calls: int) -> None:
+async def measure(name: str, url: str, calls: int, bound: float | None) -> list[Row]:
+    """One row for each client; the bound is for Antiphon's."""
     async with bare_client(url) as bare, own_client(url) as own, official_client(url) as official:
-        clients = {"bare": bare, "antiphon": own, "official": official}
+        clients = {"bare": bare, "Antiphon's": own, "official": official}
         seconds: dict[str, list[float]] = {client: [] for client in clients}
         used: dict[str, float] = dict.fromkeys(clients, 0.0)
         for number in range(calls // SLICE_CALLS + 1):
@@ -153,22 +159,33 @@ async def measure(name: str, url: str, calls: int) -> None:
                 if number:
                     used[client] += time.process_time() - began_used
     medians = {client: median(values) for client, values in seconds.items()}
-    for client, value in medians.items():
-        print(
-            f"{name:8} {client:9} {value * 1e6:7.0f} µs per call, {value / medians['bare']:.2f} of the bare; "
-            f"CPU of the client {used[client] / len(seconds[client]) * 1e6:.0f} µs"
+    return [
+        Row(
+            f"{name}, {client} client: time of a call, beside the bare one",
+            value / medians["bare"],
+            bound=bound if clients[client] is own else None,
+            digits=2,
+            note=f"{value * 1e6:.0f} µs; CPU {used[client] / len(seconds[client]) * 1e6:.0f} µs",
         )
+        for client, value in medians.items()
+    ]
 
 
-def main(calls: int = 2000) -> None:
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.mcp_calls")
+    parser.add_argument("calls", type=int, nargs="?", default=2000, help="of each client (2000)")
+    add_check(parser)
+    options = parser.parse_args()
+    calls = max(SLICE_CALLS, options.calls)
     with running("bench.mcp_calls", "minimal") as url:
-        asyncio.run(measure("minimal", f"{url}/mcp", calls))
+        rows = asyncio.run(measure("minimal server", f"{url}/mcp", calls, None))
     with running("tests.mcp.sdk_server", "http") as url:
-        asyncio.run(measure("SDK", f"{url}/modern/mcp", calls))
+        rows += asyncio.run(measure("server of the SDK", f"{url}/modern/mcp", calls, MAX_RATIO))
+    return print_table(rows, check=options.check)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["minimal"]:
         asyncio.run(serve_minimal())
     else:
-        main(*map(int, sys.argv[1:2]))
+        sys.exit(main())

@@ -1,11 +1,15 @@
 """Measure the search in vector stores on SQLite and PostgreSQL: latency, CPU time and memory.
 
-    python -m bench.vector_search [--chunks 20000 100000] [--queries 200]
+    python -m bench.vector_search [--chunks 20000 100000] [--queries 200] [--graph]
 
 Chunks have 200 terms of a vocabulary with Zipf's frequencies and vectors of 384 dimensions. A query has six
 terms, half of them frequent, and a vector. PostgreSQL comes from the wheel that the tests use. Each store is
 filled by one process and searched by another, whose CPU time and memory are shown; the work of PostgreSQL
 itself is in the latency alone.
+
+With `--graph`, PostgreSQL alone is measured, as if the vectors had no room in the memory of the process: the
+database searches its graph (HNSW). The recall is the share of the 100 nearest chunks that this finds. A store
+of less than 32 MB of vectors has no graph.
 """
 
 import argparse
@@ -16,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from tempfile import TemporaryDirectory
 
 import numpy
@@ -26,9 +30,11 @@ from antiphon.protocol.attribute_filters import Comparison
 from antiphon.protocol.vector_stores import Chunking
 from antiphon.store.ports import Stores
 from antiphon.store.postgres import PostgresDatabase
+from antiphon.store.postgres_vectors import PostgresVectors
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.vector_search import CandidateSearch
 from antiphon.store.vector_stores import (
     INGESTION,
     CandidateQuery,
@@ -45,6 +51,7 @@ CHUNK_TERMS = 200
 FILE_CHUNKS = 100
 PORTION_CHUNKS = 50
 FREQUENT_TERMS = 50
+TENANT = "t"
 QUOTA = StoreQuota(10, 1_000_000, 10**12)
 
 
@@ -67,11 +74,14 @@ class Data:
         terms = [f"w{term}" for term in drawn.tolist()]
         return Chunk(ordinal=ordinal, text=" ".join(terms), terms=terms, vector=self.vector())
 
-    def query(self, *, filtered: bool) -> CandidateQuery:
+    def question(self) -> list[str]:
         frequent = [self._random.randrange(FREQUENT_TERMS) for _ in range(3)]
         rare = [self._random.randrange(FREQUENT_TERMS, VOCABULARY) for _ in range(3)]
+        return [f"w{term}" for term in (*frequent, *rare)]
+
+    def query(self, *, filtered: bool) -> CandidateQuery:
         return CandidateQuery(
-            terms=[f"w{term}" for term in (*frequent, *rare)],
+            terms=self.question(),
             vector=self.vector(),
             filter=Comparison("eq", "tenth", 3.0) if filtered else None,
         )
@@ -85,12 +95,12 @@ async def opened(url: str) -> Stores:
     return sql_stores(database, database.signals, time.time)
 
 
-async def fill(url: str, chunks: int) -> None:
+async def fill(url: str, chunks: int, tenant: str = TENANT, model: str = "m") -> None:
     """Make a store with so many chunks."""
     stores, data = await opened(url), Data(1)
     vector_stores = stores.vector_stores
-    store = VectorStore(id=f"vs_{chunks}", name="", created_at=1, last_active_at=1, model="m")
-    await vector_stores.add_store("t", store, [], QUOTA)
+    store = VectorStore(id=f"vs_{chunks}", name="", created_at=1, last_active_at=1, model=model)
+    await vector_stores.add_store(tenant, store, [], QUOTA)
     await stores.jobs.beat("bench")
     for number in range(chunks // FILE_CHUNKS):
         file = VectorStoreFile(
@@ -101,8 +111,8 @@ async def fill(url: str, chunks: int) -> None:
             chunking=Chunking(800, 400),
             attributes={"tenth": float(number % 10)},
         )
-        await vector_stores.add_files("t", [file], QUOTA)
-        job = await stores.jobs.claim_one("bench", INGESTION, "t", f"{store.id}/{file.id}", 60.0)
+        await vector_stores.add_files(tenant, [file], QUOTA)
+        job = await stores.jobs.claim_one("bench", INGESTION, tenant, f"{store.id}/{file.id}", 60.0)
         assert job is not None
         for first in range(0, FILE_CHUNKS, PORTION_CHUNKS):
             portion = [data.chunk(first + place) for place in range(PORTION_CHUNKS)]
@@ -120,7 +130,7 @@ async def measure(url: str, chunks: int, queries: int) -> None:
         for _ in range(queries):
             query = data.query(filtered=filtered)
             begun, used_before = time.perf_counter(), time.process_time()
-            await stores.vector_stores.candidates("t", f"vs_{chunks}", query)
+            await stores.vector_stores.candidates(TENANT, f"vs_{chunks}", query)
             seconds.append(time.perf_counter() - begun)
             used.append(time.process_time() - used_before)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -131,6 +141,31 @@ async def measure(url: str, chunks: int, queries: int) -> None:
             flush=True,
         )
     await stores.aclose()
+
+
+async def measure_graph(url: str, chunks: int, queries: int) -> None:
+    """Search a store on PostgreSQL in its graph and exactly, and print a line."""
+    database = await PostgresDatabase.open(url)
+    exact = sql_stores(database, database.signals, time.time).vector_stores
+    graph = CandidateSearch(database, PostgresVectors(database), time.time, max_bytes=0)
+    data, store_id = Data(2), f"vs_{chunks}"
+    seconds: list[float] = []
+    recalls: list[float] = []
+    for _ in range(queries):
+        query = data.query(filtered=False)
+        begun = time.perf_counter()
+        await graph.candidates(TENANT, store_id, query)
+        seconds.append(time.perf_counter() - begun)
+        by_vector = CandidateQuery(vector=query.vector)
+        nearest = await exact.candidates(TENANT, store_id, by_vector)
+        found = {(each.file_id, each.ordinal) for each in await graph.candidates(TENANT, store_id, by_vector)}
+        recalls.append(mean((each.file_id, each.ordinal) in found for each in nearest))
+    print(
+        f"| {chunks:,} | {mean(recalls):.3f} | {min(recalls):.2f} | {median(seconds) * 1000:.1f} ms "
+        f"| {quantiles(seconds, n=20)[-1] * 1000:.1f} ms |",
+        flush=True,
+    )
+    await database.aclose()
 
 
 def in_child(*arguments: object) -> None:
@@ -152,19 +187,38 @@ def compare(sizes: list[int], queries: int) -> None:
             server.stop()
 
 
+def compare_graph(sizes: list[int], queries: int) -> None:
+    """Fill stores on PostgreSQL, and search their graphs."""
+    with TemporaryDirectory() as folder:
+        server = PostgresServer(Path(folder))
+        print(
+            "| chunks | recall of the 100 nearest | worst query | p50 | p95 |\n|---|---|---|---|---|",
+            flush=True,
+        )
+        try:
+            for size in sizes:
+                with server.database() as url:
+                    in_child("--url", url, "--fill", "--chunks", size)
+                    in_child("--url", url, "--graph", "--chunks", size, "--queries", queries)
+        finally:
+            server.stop()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(prog="python -m bench.vector_search")
     parser.add_argument("--chunks", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--url", help="search this database alone")
     parser.add_argument("--fill", action="store_true", help="fill it first")
+    parser.add_argument("--graph", action="store_true", help="search the graph of PostgreSQL")
     chosen = parser.parse_args()
     if chosen.url is None:
-        compare(chosen.chunks, chosen.queries)
+        (compare_graph if chosen.graph else compare)(chosen.chunks, chosen.queries)
     elif chosen.fill:
         asyncio.run(fill(chosen.url, chosen.chunks[0]))
     else:
-        asyncio.run(measure(chosen.url, chosen.chunks[0], chosen.queries))
+        search = measure_graph if chosen.graph else measure
+        asyncio.run(search(chosen.url, chosen.chunks[0], chosen.queries))
 
 
 if __name__ == "__main__":

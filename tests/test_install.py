@@ -13,6 +13,8 @@ from tests.upstream import run_upstream
 
 ROOT = Path(__file__).parents[1]
 UV = ROOT / ".tools" / "bin" / "uv"
+MAX_CORE_MB = 60
+"""Of all files of an installation without extras, before Python has compiled any."""
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,8 @@ def test_a_wheel_of_this_tree_installs_and_serves(tmp_path: Path) -> None:
     run(UV, "venv", "--python", sys.executable, tmp_path / "venv")
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     run(UV, "pip", "install", "--python", python, wheel)
+    installed = [path for path in (tmp_path / "venv").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in installed) < MAX_CORE_MB * 2**20
     with run_upstream() as upstream:
         away = {"PYTHONPATH": ""}  # nothing of this tree
         with run_server(tmp_path, "--upstream", upstream.url, environment=away, python=str(python)) as served:

@@ -98,6 +98,26 @@ async def test_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     await embedder.aclose()
 
 
+async def test_a_query_goes_before_the_long_calls_of_its_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SHORT_CALL_CHARACTERS", 10, raising=False)
+    embedder = word_embedder()
+    await embedder.embed(["start"])
+    ended: list[str] = []
+
+    async def embed(name: str, text: str) -> None:
+        await embedder.embed([text], tenant="t")
+        ended.append(name)
+
+    files = [asyncio.create_task(embed(f"file {number}", "sleep for a while")) for number in range(10)]
+    await asyncio.sleep(0.1)
+    await asyncio.gather(*(embed(f"query {number}", "a") for number in range(2)))
+    assert not files[-1].done()
+    await asyncio.gather(*files)
+    assert [name for name in ended if name.startswith("query")] == ["query 0", "query 1"]
+    assert [name for name in ended if name.startswith("file")] == [f"file {number}" for number in range(10)]
+    await embedder.aclose()
+
+
 async def test_a_tenant_with_too_many_waiting_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "MAX_WAITING_CHARACTERS", 10)
     embedder = word_embedder()

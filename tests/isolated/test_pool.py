@@ -138,6 +138,19 @@ async def test_tenants_take_turns() -> None:
     await pool.aclose()
 
 
+async def test_jobs_that_go_first_keep_their_order() -> None:
+    pool = IsolatedPool(PoolLimits(processes=1))
+    done: list[int] = []
+
+    async def run(number: int) -> None:
+        await pool.run("t", f"{WORK}:echo", b"", goes_first=number % 2 == 1)
+        done.append(number)
+
+    await asyncio.gather(*map(run, range(6)))
+    assert done == [1, 3, 5, 0, 2, 4]
+    await pool.aclose()
+
+
 async def test_a_tenant_with_too_many_waiting_jobs_has_no_room(pool: IsolatedPool) -> None:
     jobs = [pool.run("a", f"{WORK}:sleep", b"0.3") for _ in range(MAX_WAITING_PER_TENANT + 1)]
     tasks = [asyncio.create_task(job) for job in jobs]

@@ -8,13 +8,14 @@ from playwright.sync_api import Browser
 from tests.page.browser import Opened, find_chromium, new_context, open_tab, run_chromium
 from tests.page.model_server import ModelServer
 from tests.page.world import World, run_world
+from tests.required import PAGE_REQUIRED, skip_unless_required
 from tests.upstream import run_upstream
 
 
 @pytest.fixture(scope="package")
 def browser() -> Generator[Browser, None, None]:
     if find_chromium() is None:
-        pytest.skip("no Chromium is installed; on Debian: apt-get install chromium")
+        skip_unless_required(PAGE_REQUIRED, "no Chromium is installed; on Debian: apt-get install chromium")
     with run_chromium() as running:
         yield running
 

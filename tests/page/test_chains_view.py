@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.page.browser import Opened
+from tests.page.seed import WEATHER
 from tests.page.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
@@ -23,7 +24,16 @@ def nodes(page: Opened) -> Locator:
 
 
 def outcomes(page: Opened) -> Locator:
-    return page.tab.get_by_role("dialog").locator("section.card")
+    return page.tab.get_by_role("dialog").locator("section.outcome")
+
+
+def time_row(table: Locator) -> Locator:
+    return table.get_by_role("row").filter(has_text="Time")
+
+
+def shown_duration(milliseconds: int) -> str:
+    """As the page shows it."""
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.2f} s"
 
 
 def replay(page: Opened, node: Locator, model: str, changes: str = "", *, branch: bool = False) -> None:
@@ -110,6 +120,29 @@ def test_a_whole_branch_is_replayed(page: Opened, world: World, chain: tuple[str
     assert second["previous_response_id"] == first["id"]
     assert (first["previous_response_id"], first["model"], second["model"]) == (None, "json", "json")
     assert (first["input_preview"], second["input_preview"]) == ("Root.", "Left.")
+
+
+@pytest.mark.requirement("PAGE/chains-replay")
+def test_a_branch_with_calls_is_replayed_by_a_model_that_makes_none(page: Opened, world: World) -> None:
+    asked = world.respond("tools", "Paris and Rome?", tools=[WEATHER])
+    outputs = [
+        {"type": "function_call_output", "call_id": call["call_id"], "output": text}
+        for call, text in zip(asked["output"], ("21 °C", "30 °C"), strict=True)
+    ]
+    answered = world.respond("tools", outputs, tools=[WEATHER], previous_response_id=asked["id"])["id"]
+    page.go(f"chains/{answered}")
+    replay(page, nodes(page).nth(1), "echo", branch=True)
+    expect(outcomes(page)).to_have_count(2)
+    expect(page.tab.get_by_role("alert")).to_have_count(0)
+    second, first = world.get("/v1/responses?limit=2")["data"]
+    assert second["previous_response_id"] == first["id"]
+    items = world.get(f"/v1/responses/{second['id']}/input_items?order=asc")["data"]
+    assert [item["type"] for item in items[2:]] == ["function_call", "function_call_output"] * 2
+    assert [item["output"] for item in items[3::2]] == ["21 °C", "30 °C"]
+    expect(time_row(outcomes(page).last)).to_contain_text(shown_duration(second["total_ms"]))
+    totals = page.tab.get_by_role("region", name="Totals of the branch")
+    expect(totals.get_by_role("row").filter(has_text="Input tokens")).to_contain_text("14")
+    expect(time_row(totals)).to_contain_text(shown_duration(first["total_ms"] + second["total_ms"]))
 
 
 @pytest.mark.requirement("PAGE/chains-replay")

@@ -57,6 +57,25 @@ def test_enter_sends_nothing_while_an_answer_is_written(page: Opened) -> None:
     assert len(sent(page)) == 1
 
 
+@pytest.mark.requirement("PAGE/playground-branch")
+def test_an_answer_that_was_stopped_is_continued_at_once(page: Opened, world: World) -> None:
+    page.go("playground")
+    model = page.tab.get_by_role("combobox", name="Model")
+    model.select_option("hangs")
+    message = page.tab.get_by_role("textbox", name="Message")
+    message.fill("Wait.")
+    message.press("Enter")
+    expect(page.tab.locator(".item.assistant")).to_contain_text("one")
+    model.select_option("echo")
+    message.fill("And this?")
+    page.button("Stop").click()
+    page.tab.get_by_role("button", name="Send", exact=True).click()
+    page.see("You said: And this?")
+    newest, stopped = world.get("/v1/responses?limit=2")["data"]
+    assert stopped["status"] == "cancelled"
+    assert newest["previous_response_id"] == stopped["id"]
+
+
 @pytest.mark.requirement("PAGE/playground-stream")
 def test_the_embedded_model_streams_its_answer_and_its_tokens_are_counted(
     browser: Browser, tmp_path: Path

@@ -63,6 +63,10 @@ def sent_by(tab: Page, page: Opened, text: str) -> dict[str, Any]:
     return json.loads(sent.value.post_data or "")
 
 
+def newest(world: World) -> str:
+    return world.get("/v1/responses?limit=1")["data"][0]["id"]
+
+
 @pytest.mark.requirement("PAGE/playground-branch")
 def test_a_message_that_is_edited_and_sent_again_begins_a_branch(page: Opened, world: World) -> None:
     open_playground(page, "echo")
@@ -134,6 +138,23 @@ def test_a_request_is_copied_as_a_program_that_runs(page: Opened, world: World) 
     assert run.stdout == "You said: It's “me”.\n"
 
 
+@pytest.mark.requirement("PAGE/playground-code")
+def test_the_curl_command_sends_attachments_of_any_size(page: Opened) -> None:
+    page.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_playground(page, "echo")
+    text = base64.b64encode(b"The lighthouse is red. " * 10_000).decode()
+    give_files(page, "drop", ("notes.txt", "text/plain", text))
+    page.tab.get_by_role("textbox", name="Message").fill("It's “me”: $HOME `id`")
+    page.button("Copy as code").click()
+    page.button("Copy the program").click()
+    expect(page.button("Copy the program")).to_have_text("✓")
+    program = page.tab.evaluate("navigator.clipboard.readText()")
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+    run = subprocess.run(["bash"], input=program, env=environment, capture_output=True, text=True, check=True)
+    (message,) = json.loads(run.stdout)["output"]
+    assert message["content"][0]["text"].endswith("It's “me”: $HOME `id`")
+
+
 def test_a_request_that_was_sent_is_copied_as_it_was(page: Opened) -> None:
     open_playground(page, "echo")
     say(page, "Remember me.")
@@ -203,11 +224,21 @@ def test_a_citation_opens_the_passage_of_its_source(page: Opened, world: World, 
     page.tab.get_by_label("handbook").check()
     say(page, "How do I revoke a key?")
     page.see("Two years")
+    found, message = world.get(f"/v1/responses/{newest(world)}")["output"]
+    (citation,) = message["content"][0]["annotations"]
+    hits = [hit for hit in found["results"] if hit["file_id"] == citation["file_id"]]
+    place = citation["antiphon"]
+    (cited,) = (hit for hit in hits if hit["antiphon"]["chunk"] == place["chunk"])
+    assert len(hits) > 1
     page.tab.locator(".citations button").first.click()
     source = page.tab.get_by_role("dialog")
-    expect(source).to_contain_text("Passage 1")
-    expect(source).to_contain_text("score")
-    expect(source.locator("pre").first).to_contain_text("key")
+    passage = source.get_by_role("region", name="Cited passage")
+    expect(passage).to_have_count(1)
+    expect(passage).to_contain_text(f"Passage {place['chunk'] + 1}, {place['label']}")
+    expect(passage).to_contain_text("score")
+    expect(passage.locator("pre")).to_have_text(cited["text"])
+    expect(source.locator("details")).to_have_count(len(hits) - 1)
+    expect(source.locator("details[open]")).to_have_count(0)
     source.get_by_role("link", name="Open the file").click()
     page.see("purpose", within=page.tab.get_by_role("dialog").last)
 

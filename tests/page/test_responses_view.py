@@ -2,15 +2,17 @@
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
-from tests.page.browser import Opened
+from tests.page.browser import Opened, new_context, open_tab
 from tests.page.model_server import ModelServer
 from tests.page.seed import WEATHER
 from tests.page.world import World
+from tests.serving import run_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
 
@@ -128,6 +130,22 @@ def test_both_requests_and_both_answers_are_side_by_side(
     page.see("did you mean temperature?")
     page.button("Copy the request as code").click()
     expect(page.tab.get_by_role("dialog")).to_contain_text("antiphon-trace: record")
+
+
+@pytest.mark.requirement("PAGE/responses-upstream")
+def test_an_answer_of_the_embedded_model_has_no_request_over_http(browser: Browser, tmp_path: Path) -> None:
+    with run_server(tmp_path, "--no-discovery", environment={"NO_PROXY": "127.0.0.1"}) as server:
+        world = World(server)
+        body = {"model": "local", "input": "Say hello.", "max_output_tokens": 4}
+        response = world.post("/v1/responses", body, **TRACED)["id"]
+        context = new_context(browser)
+        page = open_tab(context, world.base)
+        page.go(f"responses/{response}?tab=upstream")
+        page.see("nothing was sent over HTTP")
+        page.see("Say hello.")
+        expect(page.tab.get_by_role("alert")).to_have_count(0)
+        assert page.errors == []
+        context.close()
 
 
 @pytest.mark.requirement("PAGE/responses-events")

@@ -91,6 +91,23 @@ def test_text_arrives_while_it_is_written(page: Opened, world: World, models: Mo
 
 
 @pytest.mark.requirement("PAGE/runs-follow")
+def test_the_end_of_a_long_text_is_shown_while_it_is_written(
+    page: Opened, world: World, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "words", 100_000)
+    monkeypatch.setattr(models, "word_seconds", 0.001)
+    response = world.respond("steady", "Count.", background=True)["id"]
+    page.go(f"runs/{response}")
+    text = page.tab.locator(".turn .long-text")
+    expect(text).to_contain_text("word3500 ", timeout=60_000)  # behind 30,000 characters
+    assert "word3 " not in text.inner_text()
+    text.get_by_role("button", name="Show more").click()
+    expect(text).to_contain_text("word3 ")
+    world.post(f"/v1/responses/{response}/cancel", {})
+    expect(page.tab.locator(".properties .badge")).to_have_text("cancelled")
+
+
+@pytest.mark.requirement("PAGE/runs-follow")
 def test_catching_up_on_a_long_stream_draws_frames_and_not_events(
     page: Opened, world: World, models: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

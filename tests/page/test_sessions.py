@@ -40,12 +40,12 @@ def test_a_wrong_key_does_not_open_the_page(door: Opened) -> None:
 
 
 @pytest.mark.requirement("PAGE/security-sign-in")
-def test_a_key_opens_the_view_that_was_asked_for_and_is_not_kept(door: Opened) -> None:
+def test_a_key_opens_the_view_that_was_asked_for_and_is_not_kept(door: Opened, guarded: World) -> None:
     door.enter(ADMIN_KEY, "files")
     expect(door.tab.locator("main h1")).to_have_text("Files")
     assert ADMIN_KEY not in door.storage()
     cookies = {cookie["name"]: cookie for cookie in door.tab.context.cookies()}  # pyright: ignore[reportTypedDictNotRequiredAccess]
-    cookie = cookies["antiphon_session"]
+    cookie = cookies[f"antiphon_session_{guarded.server.port}"]
     assert cookie.get("httpOnly")
     assert cookie.get("sameSite") == "Strict"
     assert ADMIN_KEY not in cookie.get("value", "")

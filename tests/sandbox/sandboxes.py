@@ -4,7 +4,9 @@ import asyncio
 import os
 import pickle
 import shutil
+import subprocess
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from antiphon.sandbox.bubblewrap import Bubblewrap, BubblewrapSession, find_bubblewrap
 from antiphon.sandbox.port import MIB, SandboxEnded, SandboxLimits
+from tests.required import SANDBOX_REQUIRED, skip_unless_required
 
 NOBODY = 65_534
 SMALL = SandboxLimits(
@@ -21,11 +24,34 @@ SMALL = SandboxLimits(
 Use = Callable[[BubblewrapSession], Awaitable[Any]]
 
 
-def bubblewrap(python: str | None = None) -> Bubblewrap:
+def bubblewrap(python: str | None = None, uid: int | None = None) -> Bubblewrap:
+    """Bubblewrap, if this machine permits its sandboxes to the user; None is the user of the tests."""
     found = find_bubblewrap(python)
     if isinstance(found, str):
-        pytest.skip(found)
+        skip_unless_required(SANDBOX_REQUIRED, found)
+    if (reason := why_not_permitted(uid)) is not None:
+        skip_unless_required(SANDBOX_REQUIRED, reason)
     return found
+
+
+@cache
+def why_not_permitted(uid: int | None) -> str | None:
+    """Why bubblewrap does not work on this machine, whatever Antiphon does with it."""
+    program = ["bwrap", "--ro-bind", "/", "/", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
+    mounts = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    namespace = ["--unshare-user"] if uid is not None or os.geteuid() != 0 else []
+    user: dict[str, Any] = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+    done = subprocess.run(
+        [*program, *mounts, *namespace, "true"], cwd="/", capture_output=True, text=True, check=False, **user
+    )
+    if done.returncode == 0:
+        return None
+    name = "the user of the tests" if uid is None else f"an ordinary user ({uid})"
+    return (
+        f"bubblewrap is installed, but this machine does not permit sandboxes: {done.stderr.strip()} (as {name})."
+        " Permit user namespaces (sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu"
+        " kernel.apparmor_restrict_unprivileged_userns=0); in a container, run it as a privileged one."
+    )
 
 
 def in_sandbox(user: str, use: Use, limits: SandboxLimits = SMALL) -> Any:
@@ -49,8 +75,8 @@ def _as_nobody(use: Use, limits: SandboxLimits) -> Any:
     """Run it in a child process that has given up root."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or str(Path(python).resolve()).startswith("/root"):
-        pytest.skip("no Python that an ordinary user can run")
-    sandbox = bubblewrap(python)
+        skip_unless_required(SANDBOX_REQUIRED, "no Python that an ordinary user can run")
+    sandbox = bubblewrap(python, NOBODY)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

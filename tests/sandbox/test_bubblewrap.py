@@ -1,15 +1,20 @@
 """Ordinary programs in a real sandbox."""
 
 import asyncio
+import json
+import os
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
+from msgspec.structs import replace
 
+from antiphon.memory_use import children_bytes
 from antiphon.sandbox.bubblewrap import BubblewrapSession, find_bubblewrap
+from antiphon.sandbox.cores import Cores
 from antiphon.sandbox.port import SandboxEnded, SandboxFile, SandboxFileError, SandboxLimits
 from antiphon.sandbox.process_tree import used_memory_bytes
-from antiphon.sandbox.seccomp import seccomp_program
+from antiphon.sandbox.seccomp import seccomp_programs
 from tests.sandbox.sandboxes import SMALL, bubblewrap
 
 
@@ -110,6 +115,55 @@ async def test_the_memory_of_a_sandbox_is_counted(session: BubblewrapSession) ->
     assert used_memory_bytes(2**22 + 1) == 0
 
 
+async def test_a_sandbox_has_the_cores_that_it_may_use() -> None:
+    session = await bubblewrap().start(replace(SMALL, cores=2))
+    result = await session.run("import os; sorted(os.sched_getaffinity(0))")
+    await session.close()
+    cores = os.sched_getaffinity(0)
+    assert set(json.loads(result.logs)) <= cores
+    assert len(json.loads(result.logs)) == min(2, len(cores))
+
+
+def test_sandboxes_are_spread_over_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def usable(_pid: int) -> set[int]:
+        return {0, 3, 5}
+
+    monkeypatch.setattr("os.sched_getaffinity", usable)
+    cores = Cores()
+    taken = [cores.take(1) for _ in range(3)]
+    assert sorted(taken) == [(0,), (3,), (5,)]
+    cores.give_back((3,))
+    assert cores.take(1) == (3,)
+    assert sorted(cores.take(8)) == [0, 3, 5]
+
+
+async def becomes(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_memory_and_files_of_a_sandbox_count_for_the_server() -> None:
+    others = children_bytes()
+    session = await bubblewrap().start(SMALL)
+    pid = session._process.pid  # pyright: ignore[reportPrivateUsage]
+
+    def files_bytes() -> int:
+        return children_bytes() - others - used_memory_bytes(pid)
+
+    await session.run("x = bytearray(b'x' * 50_000_000)")
+    await becomes(lambda: children_bytes() - others > 50_000_000 and files_bytes() == 0)
+    await session.write("f", bytes(1_000_000))
+    await session.run("open('/tmp/f', 'wb').write(bytes(5_000_000))")
+    await becomes(lambda: 6_000_000 <= files_bytes() < 6_100_000)
+    await session.run("del x; import os; os.unlink('/tmp/f')")
+    await becomes(lambda: 1_000_000 <= files_bytes() < 1_100_000)
+    await session.close()
+    assert children_bytes() <= others
+    await asyncio.sleep(0.3)
+    assert children_bytes() <= others
+
+
 async def test_a_python_that_cannot_start_is_a_reason() -> None:
     bubblewrap()
     assert "cannot be run" in str(find_bubblewrap("/bin/false"))
@@ -131,4 +185,4 @@ def test_without_bubblewrap_the_reason_is_given(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_machine_with_unknown_system_calls_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert seccomp_program() is None
+    assert seccomp_programs() is None

@@ -55,6 +55,34 @@ time.sleep(0.3)
     assert len(eval(after.logs)) <= 3, "processes of a run end with it"
 
 
+def test_processes_together_use_one_core_and_cannot_change_that(user: str) -> None:
+    code = """
+import os, resource, time
+def attempt(pid):
+    try:
+        os.sched_setaffinity(pid, range(os.cpu_count()))
+        print('changed', pid)
+    except OSError as error:
+        print(error.errno)
+began = time.monotonic()
+for _ in range(8):
+    if os.fork() == 0:
+        while time.monotonic() - began < 1: pass
+        os._exit(0)
+attempt(0)
+attempt(os.getppid())
+for _ in range(8): os.wait()
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(len(os.sched_getaffinity(0)), used.ru_utime + used.ru_stime < 1.3 * (time.monotonic() - began))
+"""
+
+    async def use(session: BubblewrapSession) -> tuple[str, str]:
+        command = await session.run_command("nproc; taskset -p ffff $$ >/dev/null 2>&1 || echo denied", 2)
+        return (await session.run(code)).logs, command.stdout
+
+    assert in_sandbox(user, use) == ("1\n1\n1 True\n", "1\ndenied\n")
+
+
 def test_an_allocation_of_10_gb_is_a_memory_error(user: str) -> None:
     first, second = run(user, "x = bytearray(10 * 1024**3)", "print('alive')")
     assert first.outcome == "raised"
@@ -302,3 +330,42 @@ def test_commands_do_not_leave_the_sandbox(user: str) -> None:
     [environment] = run_commands(user, "env | cut -d= -f1 | sort | tr '\\n' ' '")
     assert "ANTIPHON" not in environment.stdout
     assert set(environment.stdout.split()) <= ENVIRONMENT
+
+
+MANY_FILES = """
+import os
+for n in range({count}):
+    os.close(os.open('{folder}/f' + str(n), os.O_CREAT))
+{after}
+"""
+
+
+@pytest.mark.parametrize("folder", ["/mnt/data", "/tmp"])
+@pytest.mark.parametrize("after", ["import time; time.sleep(60)", "print('made')"])
+def test_empty_files_without_end_end_the_sandbox(user: str, folder: str, after: str) -> None:
+    code = MANY_FILES.format(count=25_000, folder=folder, after=after)
+    began = time.monotonic()
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        run(user, code)
+    assert time.monotonic() - began < 5
+
+
+def test_files_are_counted_although_the_supervisor_is_stopped(user: str) -> None:
+    stop = "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n"
+    began = time.monotonic()
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        run(user, stop + MANY_FILES.format(count=10**9, folder="/tmp", after=""))
+    assert time.monotonic() - began < 5
+
+
+def test_files_of_commands_and_of_several_runs_are_counted(user: str) -> None:
+    async def use(session: BubblewrapSession) -> None:
+        for folder in ("/mnt/data/a", "/tmp/a"):
+            code = f"import os; os.mkdir('{folder}')" + MANY_FILES.format(
+                count=8_000, folder=folder, after=""
+            )
+            assert (await session.run(code)).outcome == "completed"
+        await session.run_command("mkdir b && cd b && touch $(seq 5000)", 2)
+
+    with pytest.raises(SandboxEnded, match="more than 20,000 files"):
+        in_sandbox(user, use)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -125,8 +125,8 @@ async def open_agent_server(
             entropy=lambda size: next(numbers).to_bytes(size, "big"),
         )
 
-        async def new_key(tenant: str, *scopes: str) -> httpx2.Headers:
-            key, _ = await ring.create(tenant=tenant, scopes=scopes or SCOPES)
+        async def new_key(tenant: str, *scopes: str, tools: Collection[str] | None = None) -> httpx2.Headers:
+            key, _ = await ring.create(tenant=tenant, scopes=scopes or SCOPES, tools=tools)
             await keys.refresh(served.services.store.keys)
             return httpx2.Headers({"authorization": f"Bearer {key}"})
 

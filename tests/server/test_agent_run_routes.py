@@ -1,5 +1,7 @@
 """The agent routes: background runs."""
 
+import json
+import logging
 from typing import Any
 
 import pytest
@@ -152,3 +154,49 @@ async def test_a_foreign_run_is_answered_like_an_unknown_one(case: tuple[str, st
         assert foreign == await answer_to(server, case, "run_none", headers=other)
         assert (await server.client.get("/v1/agent/runs", headers=other)).json()["data"] == []
         assert await answer_to(server, case, run_id, headers=owner) != foreign
+
+
+INTERPRETER = {"type": "code_interpreter", "container": {"type": "auto"}}
+NEVER_ASKS = {"type": "mcp", "server_label": "shop", "require_approval": "never"}
+HERE = {**NEVER_ASKS, "server_url": "http://127.0.0.1:9/mcp"}
+ELSEWHERE = {**NEVER_ASKS, "server_url": "http://127.0.0.2:9/mcp"}
+
+
+@pytest.mark.requirement("HOSTED/policy-keys")
+@pytest.mark.parametrize(
+    ("allowed", "tool", "refused"),
+    [
+        ((), INTERPRETER, True),
+        ((), HERE, True),
+        (("mcp:127.0.0.1",), ELSEWHERE, True),
+        (("mcp:127.0.0.1",), INTERPRETER, True),
+        (("mcp:127.0.0.1",), HERE, False),
+    ],
+)
+async def test_a_run_uses_the_hosted_tools_of_its_key_only(
+    allowed: tuple[str, ...], tool: dict[str, Any], refused: bool
+) -> None:
+    backend = hello_backend()
+    async with open_agent_server(backend) as server:
+        server.client.headers = await server.new_key("acme", tools=allowed)
+        run = await server.submit(instruction="Buy tea.", toolsJson=json.dumps([tool]))
+        end = (await server.followed(run["id"]))[-1]
+    assert end["type"] == "agent.failed"
+    # The allowed server is not there: the run fails later, when it is connected to.
+    assert (end["code"] == "tool_not_allowed") == refused, end
+    assert backend.turns == []
+
+
+@pytest.mark.requirement("HOSTED/policy-audit")
+@pytest.mark.parametrize("path", ["/v1/agent/execute", "/v1/agent/runs"])
+async def test_the_audit_log_has_the_key_of_a_call_of_a_server_tool(
+    caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon.audit")
+    async with open_agent_server(adding()) as server:
+        server.client.headers = headers = await server.new_key("acme")
+        answer = await server.client.post(path, json={"instruction": "Add one and two", "streaming": True})
+        assert types_of(events_of(answer.text))[-1] == "agent.completed"
+    [record] = [record.getMessage() for record in caplog.records if record.name == "antiphon.audit"]
+    key_id = headers["authorization"].split("_")[1]
+    assert f" name=add tenant=acme key={key_id} response=- outcome=completed " in record

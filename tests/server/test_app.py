@@ -278,6 +278,27 @@ async def test_a_loopback_server_answers_to_loopback_names(
         assert (answer.status_code == 200) is welcome
 
 
+@pytest.mark.parametrize(
+    ("host", "welcome"),
+    [
+        ("gateway.example", True),
+        ("10.0.0.1:8080", True),
+        ("[::1]:80", True),
+        ("a:evil", False),
+        ("[::1", False),
+    ],
+)
+async def test_a_server_on_any_address_answers_to_every_valid_host(
+    open_client: OpenClient, host: str, welcome: bool
+) -> None:
+    async with open_client(scripted(), app_options=options(hosts=HostGuard(None))) as client:
+        answer = await client.get("/healthz", headers={"host": host})
+        if welcome:
+            assert answer.status_code == 200
+        else:
+            assert_error(answer, 400, "invalid_host")
+
+
 async def test_a_heartbeat_reaches_the_client_before_the_first_delta(open_client: OpenClient) -> None:
     backend = ScriptedBackend([HEARTBEAT, HEARTBEAT, [TextDelta("a"), Finished("stop")]])
     async with open_client(backend) as client:

@@ -11,7 +11,7 @@ from antiphon.caller import ADMIN, READ, SCOPES, WRITE
 from antiphon.server.app import App
 from antiphon.server.auth import Keys
 from antiphon.server.memory import memory_client
-from antiphon.server.sessions import COOKIE, LIFETIME_SECONDS
+from antiphon.server.sessions import COOKIE, LIFETIME_SECONDS, cookie_name
 from antiphon.service.keys import Keyring
 from tests.server.conftest import never_opened, options, services_of
 from tests.service.conftest import MakeCreator
@@ -223,6 +223,53 @@ async def test_a_cookie_of_another_server_is_refused(page: Page, make_creator: M
     headers = {"cookie": f"{COOKIE}={page.client.cookies[COOKIE]}", "antiphon-csrf": page.csrf}
     async with memory_client(other) as client:
         assert (await client.get("/v1/responses", headers=headers)).status_code == 401
+
+
+async def test_servers_on_two_ports_of_a_host_keep_their_sessions(make_creator: MakeCreator) -> None:
+    # Browsers send the cookies of a host to all of its ports, as this client does.
+    jar: dict[str, str] = {}
+    csrf: dict[int, str] = {}
+
+    async def call(
+        port: int, method: str, path: str, body: object = None, token: str = ""
+    ) -> httpx2.Response:
+        headers = {"host": f"localhost:{port}", "cookie": "; ".join(f"{n}={v}" for n, v in jar.items())}
+        if token:
+            headers["antiphon-csrf"] = token
+        async with memory_client(apps[port]) as client:
+            answer = await client.request(method, path, json=body, headers=headers)
+        if set_cookie := answer.headers.get("set-cookie"):
+            name, _, value = set_cookie.partition(";")[0].partition("=")
+            jar[name] = value
+        return answer
+
+    apps: dict[int, App] = {}
+    for port in (8080, 8081):
+        keys = Keys([f"key-of-{port}"], clock=lambda: 1000.0)
+        apps[port] = App(never_opened, lambda: "req_1", options(keys=keys))
+        apps[port].mount(services_of(make_creator()))
+        answer = await call(port, "POST", "/v1/session", {"api_key": f"key-of-{port}"})
+        csrf[port] = answer.json()["csrf"]
+    assert sorted(jar) == [f"{COOKIE}_8080", f"{COOKIE}_8081"]
+    for port in apps:
+        assert (await call(port, "GET", "/v1/session")).json()["signed_in"] is True
+        assert (await call(port, "GET", "/v1/responses", token=csrf[port])).status_code == 200
+    await call(8081, "DELETE", "/v1/session", token=csrf[8081])
+    assert [(await call(port, "GET", "/v1/session")).json()["signed_in"] for port in apps] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost:8080", f"{COOKIE}_8080"),
+        ("[::1]:80", f"{COOKIE}_80"),
+        ("[::1]", COOKIE),
+        ("antiphon.example", COOKIE),
+        ("antiphon.example:", COOKIE),
+    ],
+)
+def test_the_name_of_the_cookie_contains_the_port(host: str, name: str) -> None:
+    assert cookie_name([host]) == name
 
 
 async def test_a_key_wins_over_a_session(page: Page) -> None:

@@ -69,6 +69,18 @@ async def test_what_holds_the_loop_is_logged_with_its_stack(
     assert "base_events" not in entry
 
 
+@pytest.mark.parametrize("begin", [0.0, 0.015, 0.03, 0.045])
+async def test_what_holds_the_loop_for_a_tenth_of_a_second_is_logged_whenever_it_begins(
+    watched: Watched, caplog: pytest.LogCaptureFixture, begin: float
+) -> None:
+    caplog.set_level(logging.WARNING, "antiphon.server.watchdog")
+    await asyncio.sleep(begin)
+    hold_the_loop(0.105)
+    await asyncio.sleep(0.1)
+    assert watched.dog.blocks >= 1
+    assert "hold_the_loop" in caplog.records[0].getMessage()
+
+
 async def test_a_second_block_is_counted_and_logged_later(
     watched: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from antiphon.isolated.pool import IsolatedPool
 from antiphon.protocol.ids import IdSource
 from antiphon.protocol.profile import OPENAI, Profile
 from antiphon.server.lifetime import Lifetimes
+from antiphon.server.start_queue import StartQueue
 from antiphon.server.types import Message, Scope
 from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.server.websocket.endpoint import SocketClient, WebSocketEndpoint
@@ -62,6 +63,7 @@ class World:
     limits: WebSocketLimits = field(default_factory=WebSocketLimits)
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     store: FewResponses = field(default_factory=FewResponses)
+    starts: StartQueue = field(default_factory=StartQueue)
 
     def __post_init__(self) -> None:
         numbers = count(1)
@@ -76,7 +78,7 @@ class World:
             checks=Checks(IsolatedPool()),
             files=FileTexts(DocumentReader(IsolatedPool()), downloader, files_of(no_stores(), ids), 1000),
         )
-        self.endpoint = WebSocketEndpoint(creator, self.lifetimes, limits=self.limits)
+        self.endpoint = WebSocketEndpoint(creator, self.lifetimes, self.starts, limits=self.limits)
 
     @asynccontextmanager
     async def connect(self, profile: Profile = OPENAI) -> "AsyncGenerator[Socket, None]":

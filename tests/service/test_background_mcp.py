@@ -1,6 +1,7 @@
 """Calls of MCP tools in the background: none runs twice."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -9,17 +10,22 @@ import msgspec
 import pytest
 
 from antiphon.backends.scripted import ScriptedBackend
+from antiphon.caller import SCOPES, Caller
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.jobs.worker import Worker
 from antiphon.mcp.port import CallOutcome, McpServer, McpTool
 from antiphon.protocol.items import FunctionCall
 from antiphon.protocol.parse_create import parse_create
+from antiphon.protocol.tool_items import AdditionalTools
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.mcp.tool import McpServed
+from antiphon.store.base import ApiKey, Conversation
+from antiphon.turn.chunks import TextDelta
 from tests.service.conftest import MakeCreator
 from tests.service.responses.mcp_world import ANSWER, CALLER, call, calls, outputs
-from tests.service.test_background import followed
+from tests.service.responses.test_tool_policy import audited
+from tests.service.test_background import Stalling, followed
 from tests.turn.order import check_order
 
 TOOL: dict[str, Any] = {
@@ -67,9 +73,9 @@ async def make(make_creator: MakeCreator, shop: Shop) -> AsyncGenerator[Make, No
     services: list[Background] = []
     pool = IsolatedPool()
 
-    def one(*turns: Any) -> Background:
-        backend = ScriptedBackend(*([list(turn)] for turn in turns))
-        creator = make_creator(backend, served_tools=(McpServed(shop, Checks(pool)),))
+    def one(*turns: Any, **options: Any) -> Background:
+        backend = ScriptedBackend(*(turn if isinstance(turn, Stalling) else [list(turn)] for turn in turns))
+        creator = make_creator(backend, served_tools=(McpServed(shop, Checks(pool)),), **options)
         jobs = Worker(creator.store.jobs, creator.store.signals, owner=f"process {len(services)}")
         services.append(Background(creator, jobs))
         return services[-1]
@@ -80,11 +86,11 @@ async def make(make_creator: MakeCreator, shop: Shop) -> AsyncGenerator[Make, No
     await pool.aclose()
 
 
-async def submit(background: Background, **params: Any) -> str:
+async def submit(background: Background, caller: Caller = CALLER, **params: Any) -> str:
     body = msgspec.json.encode(
         {"model": "m", "input": "Buy tea and milk.", "background": True, "tools": [TOOL], **params}
     )
-    return (await background.submit(parse_create(body), body, CALLER)).id
+    return (await background.submit(parse_create(body), body, caller)).id
 
 
 def backend_of(background: Background) -> ScriptedBackend:
@@ -161,3 +167,80 @@ async def test_an_approved_call_that_was_cut_off_is_not_run_again(make: Make, sh
     assert (called["status"], called["approval_request_id"]) == ("incomplete", request["id"])
     assert shop.bought == ["milk"]
     assert "its outcome is unknown" in outputs(backend_of(second))[0]
+
+
+async def stored_key(background: Background, *tools: str) -> Caller:
+    """The caller with a key that may use these hosted tools."""
+    key = ApiKey(
+        id="key_1", tenant="t", name="n", digest="d", scopes=SCOPES, created_at=1, tools=tuple(tools)
+    )
+    await background.creator.store.keys.add_key(key)
+    return Caller("t", frozenset(SCOPES), key.id, frozenset(tools))
+
+
+@pytest.mark.requirement("HOSTED/policy-audit")
+async def test_the_audit_log_names_the_key_in_every_attempt(
+    make: Make, shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon.audit")
+    first = make(BUY, BUY)  # the first turn is prepared twice: it is checked when it is submitted
+    response_id = await submit(first, await stored_key(first, "mcp:shop.example"))
+    await milk_is_sold(shop)
+    with suppress(Exception):
+        await first.jobs.aclose()
+    shop.gate.set()
+    await resumed(make(calls(call("buy", item="bread")), ANSWER), response_id)
+    assert [(each["key"], each["response"]) for each in audited(caplog)] == [("key_1", response_id)] * 3
+
+
+@pytest.mark.requirement("HOSTED/policy-keys")
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_tools_that_a_conversation_gets_meanwhile_are_checked_too(
+    make: Make, shop: Shop, deleted: bool
+) -> None:
+    """The lock of a conversation lapses while a response waits for its turn."""
+    stalling = Stalling([TextDelta("Let me")])
+    first = make(stalling)
+    store = first.creator.store
+    await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
+    caller = await stored_key(first, "web_search")
+    response_id = await submit(first, caller, tools=[], conversation="conv_1")
+    async with asyncio.timeout(10):
+        await stalling.steps_sent.wait()
+        await first.jobs.aclose()
+    await store.conversations.leave("t", "conv_1", response_id)
+    added = AdditionalTools(id="at_1", tools=[TOOL])
+    await store.conversations.add_items("t", "conv_1", [added])
+    if deleted:
+        await store.keys.delete_keys([caller.key_id or ""])
+
+    events = await resumed(make(BUY, ANSWER), response_id)
+    response = events[-1]["response"]
+    assert response["status"] == "failed"
+    assert "may not use the MCP server 'shop.example'" in response["error"]["message"]
+    assert shop.bought == []
+
+
+async def sealed_tools(background: Background, response_id: str) -> str | None:
+    """The credentials that a continuation would inherit."""
+    return (await background.creator.store.responses.continuation("t", response_id)).sealed_tools
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+async def test_credentials_are_kept_after_the_end_only_if_a_continuation_may_inherit_them(
+    make: Make, shop: Shop, inherited: bool
+) -> None:
+    first = make(BUY, BUY, inherit_tools=inherited)
+    interrupted, cancelled = await submit(first), await submit(first)
+    await milk_is_sold(shop)
+    with suppress(Exception):
+        await first.jobs.aclose()
+
+    second = make(calls(call("buy", item="bread")), ANSWER, inherit_tools=inherited)
+    response = await second.cancel(CALLER, cancelled)
+    assert response.status == "cancelled"
+    events = await resumed(second, interrupted)
+    assert events[-1]["response"]["status"] == "completed"
+    assert shop.bought[-1] == "bread"
+    for response_id in (interrupted, cancelled):
+        assert (await sealed_tools(second, response_id) is not None) is inherited

@@ -9,16 +9,15 @@ from openai import BadRequestError
 
 from tests.faketime import MovedClock, faketime_library
 from tests.postgres import PostgresServer
+from tests.required import CLOCK_REQUIRED, skip_unless_required
 from tests.serving import Served, run_server
 from tests.state.listener import follow, listen_to_background, listen_to_new, sdk
 from tests.turn.order import check_order
 from tests.upstream import Upstream, run_upstream
 
-LIBRARY = faketime_library()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("clock"),
-    pytest.mark.skipif(LIBRARY is None, reason="needs libfaketime: apt-get install libfaketime"),
 ]
 
 DAY_SECONDS = 24 * 3600
@@ -34,8 +33,10 @@ def upstream() -> Generator[Upstream, None, None]:
 
 @pytest.fixture
 def clock(tmp_path: Path) -> MovedClock:
-    assert LIBRARY is not None
-    return MovedClock(LIBRARY, tmp_path / "clock")
+    library = faketime_library()
+    if library is None:
+        skip_unless_required(CLOCK_REQUIRED, "needs libfaketime: apt-get install libfaketime")
+    return MovedClock(library, tmp_path / "clock")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import urllib.error
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,19 @@ FIRST_WRITE = 4
 each call, what the model says, and the end of the response; the server is killed at every one of them."""
 MIN_KILLS = 8
 MAX_WRITES = 60
-ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]'}
+ENVIRONMENT = {"ANTIPHON_EGRESS__ALLOW": '["127.0.0.1"]', "ANTIPHON_TOOLS__MAX_ROUNDS": "3"}
+"""The model calls tools in two rounds, of which a kill may repeat one."""
 SHARED = {"ANTIPHON_BACKGROUND__LEASE": "2", "ANTIPHON_SEAL__KEY": "shared by all replicas"}
-COMPLETED: set[Ending] = {("look", "completed", 1), ("record", "completed", 1)}
+ENDINGS: set[Ending] = {
+    ("look", "completed", 1),
+    ("record", "completed", 1),
+    # after the start of a call was stored, and before its tool ran
+    ("look", "incomplete, completed", 1),
+    ("record", "incomplete", 0),
+    # after the tool ran, and before the end was stored
+    ("look", "incomplete, completed", 2),
+    ("record", "incomplete", 1),
+}
 Successor = Callable[[Path], AbstractContextManager[Served]]
 
 
@@ -89,14 +100,14 @@ def die(client: LoopClient, folder: Path, store: str, write: int, when: str, wor
 def kill_at_writes(
     world: World,
     folder: Path,
-    when: str,
+    moments: Sequence[str],
     store: Callable[[Path], str],
     successor: Successor,
 ) -> set[Ending]:
-    """Kill a server at each write in turn, until one is not reached, and check the response on its successor;
-    how the calls ended."""
+    """Kill a server at each write in turn, before and after it by turns, until one is not reached, and check the
+    response on its successor; how the calls ended."""
     endings: set[Ending] = set()
-    for write in range(FIRST_WRITE, MAX_WRITES):
+    for write, when in zip(range(FIRST_WRITE, MAX_WRITES), cycle(moments), strict=False):
         home = folder / str(write)
         client = LoopClient(world, f"{folder.name} {write}")
         if not die(client, home, store(home), write, when, world):
@@ -107,24 +118,26 @@ def kill_at_writes(
     raise AssertionError("the server never survived")
 
 
-def test_a_kill_after_a_write_to_sqlite_repeats_no_call(world: World, tmp_path: Path) -> None:
-    """After the write that stores the start of a call, its tool has not run yet."""
+# The start of a call is stored before its tool runs, its end after that. Between the two tests every write of
+# every call is one before which a server was killed, and one after which it was.
 
+
+def test_a_kill_before_or_after_a_write_to_sqlite_repeats_no_call(world: World, tmp_path: Path) -> None:
     def restarted(home: Path) -> AbstractContextManager[Served]:
         return serving(home, sqlite(home), world)
 
-    endings = kill_at_writes(world, tmp_path, "after", sqlite, restarted)
-    assert endings >= COMPLETED | {("look", "incomplete, completed", 1), ("record", "incomplete", 0)}
+    endings = kill_at_writes(world, tmp_path, ("before", "after"), sqlite, restarted)
+    assert endings >= ENDINGS
 
 
-def test_a_kill_before_a_write_to_postgres_repeats_no_call(
+def test_a_kill_after_or_before_a_write_to_postgres_repeats_no_call(
     world: World, database: str, tmp_path: Path
 ) -> None:
-    """Before the write that stores the end of a call, its tool has run. Another replica continues, and the
-    model looks again."""
+    """Another replica continues."""
     with serving(tmp_path / "other", database, world, **SHARED) as other:
-        endings = kill_at_writes(world, tmp_path, "before", lambda _: database, lambda _: nullcontext(other))
-    assert endings >= COMPLETED | {("look", "incomplete, completed", 2), ("record", "incomplete", 1)}
+        moments = ("after", "before")
+        endings = kill_at_writes(world, tmp_path, moments, lambda _: database, lambda _: nullcontext(other))
+    assert endings >= ENDINGS
 
 
 ASKING = {"never": {"read_only": True}}

@@ -19,7 +19,7 @@ from tests.state.agent_client import call_api
 from tests.state.counting_server import TOKEN
 from tests.state.listener import TEST_TIMEOUT_SECONDS
 from tests.turn.order import check_order
-from tests.upstream import JsonObject, Upstream, run_upstream
+from tests.upstream import USAGE, JsonObject, Upstream, run_upstream
 
 ROUNDS = ("one", "two")
 TOOLS = ("look", "record")
@@ -39,7 +39,7 @@ class LoopUpstream(Upstream):
         """A call of `record` is never repeated; one of `look` is, if its outcome is unknown."""
         await asyncio.sleep(ANSWER_SECONDS)
         outcomes = told(body["messages"])
-        task = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        task = user_text(body)
         for part in ROUNDS:
             name = f"{task} {part}"
             due = [tool for tool in TOOLS if _is_due(tool, outcomes.get((tool, name), []))]
@@ -49,6 +49,11 @@ class LoopUpstream(Upstream):
                     request, body, {"content": None, "tool_calls": calls}, "tool_calls"
                 )
         return await self._respond(request, body, {"content": "Done."}, "stop")
+
+
+def user_text(body: JsonObject) -> str:
+    """The task of a request to the model."""
+    return next(message["content"] for message in body["messages"] if message["role"] == "user")
 
 
 def _is_due(tool: str, outcomes: list[str]) -> bool:
@@ -178,7 +183,17 @@ class LoopClient:
         run = self._world.calls(self._task)
         for call in _finished(decoded(before)):
             assert run[call] == run_before[call], "a finished call is not run again"
+        self._check_limits(response)
         return self._check_calls(response["output"], run)
+
+    def _check_limits(self, response: JsonObject) -> None:
+        """All attempts count together: `usage` may lack that of the turn which was cut off, and parallel calls
+        are one round."""
+        turns = [each for each in self._world.upstream.requests if user_text(each) == self._task]
+        counted, rest = divmod(response["usage"]["total_tokens"], USAGE["total_tokens"])
+        assert rest == 0
+        assert len(turns) - 1 <= counted <= len(turns), (counted, len(turns))
+        assert "tool_limit" not in str(response.get("downgrades"))
 
     def _stored(self, base_url: str) -> str | None:
         """The id of a response that is stored though the client has received no answer."""

@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from antiphon.errors import NotFound
 from antiphon.store.base import ApiKey
 from antiphon.store.ports import Stores
+from antiphon.store.stats import ResponseStats
+from tests.store.values import events, queued
 
 KEY = ApiKey(
     id="key_1",
@@ -30,6 +32,22 @@ async def test_the_tools_of_a_key_are_stored(store: Stores, tools: tuple[str, ..
         key = replace(KEY, id=f"key_{len(scopes)}", tools=tools, scopes=scopes)
         await store.keys.add_key(key)
         assert key in await store.keys.list_keys()
+
+
+@pytest.mark.parametrize("tools", [None, (), ("file_search", "mcp:notes")])
+async def test_the_claim_of_a_response_names_its_key_and_the_tools_of_that_key(
+    store: Stores, tools: tuple[str, ...] | None
+) -> None:
+    await store.keys.add_key(replace(KEY, tools=tools))
+    for name, key_id in (("1", KEY.id), ("2", None), ("3", "key_of_nobody")):
+        stored = replace(queued(name), stats=ResponseStats(key_id=key_id))
+        await store.background.submit("t", stored, b"{}", events(0))
+    claims = [await store.background.claim("t", f"resp_{name}") for name in "123"]
+    assert [(claim.key_id, claim.key_tools) for claim in claims if claim is not None] == [
+        (KEY.id, None if tools is None else frozenset(tools)),
+        (None, None),
+        ("key_of_nobody", frozenset()),
+    ]
 
 
 async def test_a_revoked_key_keeps_its_first_revocation_time(store: Stores) -> None:

@@ -131,6 +131,7 @@ async def test_unfinished_work_of_an_older_database_is_picked_up(path: Path) -> 
         connection.execute(f"DROP TABLE {table}")  # as before version 4
     connection.execute("DROP INDEX agent_runs_waiting")
     connection.execute("ALTER TABLE events DROP COLUMN private")
+    connection.execute("ALTER TABLE responses DROP COLUMN progress")
     connection.execute("DROP TABLE traces")
     connection.execute("DROP INDEX responses_by_age")
     for column in STATS_COLUMNS:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from antiphon.errors import NotFound, Unsupported
+from antiphon.errors import InvalidRequest, NotFound, Unsupported
+from antiphon.store import none
 from antiphon.store.base import ApiKey, Conversation, Fenced, Job, Page
 from antiphon.store.files import FilePage, FileQuota, Upload
 from antiphon.store.none import no_stores
@@ -126,3 +127,15 @@ async def test_it_has_no_keys(no_store: Stores) -> None:
     assert await no_store.keys.list_keys() == ()
     assert await no_store.upkeep.sweep() == 0
     await no_store.aclose()
+
+
+async def test_an_approval_is_given_once_in_a_process(
+    no_store: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(none, "MAX_TAKEN_APPROVALS", 2)
+    await no_store.responses.take_approvals("t", ["mcpr_1"])
+    await no_store.responses.take_approvals("u", ["mcpr_1"])
+    with pytest.raises(InvalidRequest, match="'mcpr_1' was already answered"):
+        await no_store.responses.take_approvals("t", ["mcpr_2", "mcpr_1"])
+    await no_store.responses.take_approvals("t", ["mcpr_2", "mcpr_3"])
+    await no_store.responses.take_approvals("t", ["mcpr_1"])

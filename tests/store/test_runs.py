@@ -7,12 +7,14 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, InvalidRequest, NotFound
 from antiphon.protocol.items import OpaqueItem
+from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from antiphon.protocol.tool_items import McpApprovalRequest, McpApprovalResponse
-from antiphon.store.base import Claim, Conversation, Events, Fenced
+from antiphon.store.base import Claim, Conversation, Events, Fenced, Progress
 from antiphon.store.ports import Stores
 from tests.store.conftest import Clock, CountRows
 from tests.store.values import ALL_ITEMS, encoded, ended, events, history, message, queued, texts, turn
 
+USAGE = Usage(3, InputTokensDetails(1), 2, OutputTokensDetails(), 5)
 REQUEST = '{"model":"m","input":"ü"}'.encode()
 
 
@@ -89,6 +91,18 @@ async def test_private_sides_in_the_log_are_for_the_next_attempt_only(store: Sto
     claim = await claimed(store)
     assert claim.private == {"fs_1": '{"results":[{"text":"found"}]}', "fs_2": "{}"}
     assert await store.background.events("t", "resp_1", 1) == ([events(2), events(3)], False)
+
+
+async def test_the_next_attempt_gets_what_was_used_last(store: Stores, count_rows: CountRows) -> None:
+    await submit(store)
+    claim = await claimed(store)
+    assert claim.progress is None
+    for number, used in enumerate((Progress(1.5), Progress(1.5, 2, USAGE), None), 2):
+        await store.background.append("t", "resp_1", claim.token, replace(events(number), progress=used))
+    claim = await claimed(store)
+    assert claim.progress == Progress(1.5, 2, USAGE)
+    await store.background.finish("t", claim.token, ended("1"), events(5))
+    assert await count_rows("responses WHERE progress IS NOT NULL") == 0
 
 
 async def test_a_reader_gets_the_rows_that_hold_newer_events(store: Stores) -> None:

@@ -18,7 +18,7 @@ async def test_further_searches_of_a_tenant_wait(store: Stores, monkeypatch: pyt
     searching, most, finish = Counter[str](), Counter[str](), asyncio.Event()
     original = CandidateSearch.__dict__["_search"]
 
-    async def slow(self: CandidateSearch, key: Any, *rest: Any) -> Sequence[Candidate] | None:
+    async def slow(self: CandidateSearch, key: Any, *rest: Any, **options: Any) -> Sequence[Candidate] | None:
         tenant = key[0]
         searching[tenant] += 1
         most[tenant] = max(most[tenant], searching[tenant])
@@ -26,7 +26,7 @@ async def test_further_searches_of_a_tenant_wait(store: Stores, monkeypatch: pyt
             finish.set()
         await asyncio.wait_for(finish.wait(), 10)
         searching[tenant] -= 1
-        return await original(self, key, *rest)
+        return await original(self, key, *rest, **options)
 
     for tenant in ("t", "other"):
         await store.vector_stores.add_store(tenant, a_store(), [], QUOTA)

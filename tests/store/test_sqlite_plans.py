@@ -73,6 +73,7 @@ def test_no_statement_scans_all_rows_of_a_tenant(plans: dict[str, str]) -> None:
             "newest_agent_runs",
             "waiting_agent_runs",
             "open_approvals",
+            "trim_taken_approvals",
             *LISTS,
         ):
             usage = r"SEARCH (file|vector)_usage USING PRIMARY KEY \(tenant=\?\)"  # one row per tenant
@@ -96,3 +97,10 @@ def test_lists_and_statistics_are_read_from_an_index_alone(plans: dict[str, str]
 
 def test_approvals_that_wait_are_found_without_those_that_were_answered(plans: dict[str, str]) -> None:
     assert "SEARCH approvals USING INDEX approvals_waiting (tenant=?)" in plans["open_approvals"]
+
+
+def test_answers_to_requests_that_are_not_stored_are_found_by_their_age(plans: dict[str, str]) -> None:
+    trimmed, old = plans["trim_taken_approvals"], plans["old_taken_approvals"]
+    assert "SEARCH approvals USING INDEX approvals_taken (tenant=?)" in trimmed
+    assert "SORT" not in trimmed + old
+    assert "SEARCH approvals USING INDEX approvals_taken_by_age (created_at<?)" in old

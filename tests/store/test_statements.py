@@ -49,6 +49,7 @@ def test_every_statement_filters_by_tenant_or_is_listed_as_exempt() -> None:
         *("lapsed_jobs", "free_lapsed_jobs", "release_jobs"),
         *(
             "old_traces",
+            "old_taken_approvals",
             "expired_responses",
             "count_finished",
             "oldest_finished",

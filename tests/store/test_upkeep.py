@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from antiphon.errors import NotFound
-from antiphon.store import upkeep
+from antiphon.errors import InvalidRequest, NotFound
+from antiphon.store import approvals, upkeep
 from antiphon.store.base import Conversation
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
@@ -113,3 +113,34 @@ async def test_a_bounded_store_looks_only_now_and_then(
     for number in range(100):
         await store.responses.save("t", turn(f"{number}", created_at=number))
     assert 40 <= await count_rows("responses") <= 42
+
+
+async def test_answers_to_requests_that_are_not_stored_expire(
+    store: Stores, clock: Clock, count_rows: CountRows
+) -> None:
+    await store.responses.take_approvals("t", ["mcpr_1", "mcpr_2"])
+    await store.responses.take_approvals("u", ["mcpr_1"])
+    clock.now += approvals.TAKEN_LIFETIME_SECONDS
+    await store.responses.take_approvals("t", ["mcpr_3"])
+    assert await store.upkeep.sweep() == 0
+    with pytest.raises(InvalidRequest, match="'mcpr_1' was already answered"):
+        await store.responses.take_approvals("t", ["mcpr_4", "mcpr_1"])
+    clock.now += 1
+    assert await store.upkeep.sweep() == 3
+    assert await count_rows("approvals") == 1, "those that were taken with a refused one are not"
+
+
+async def test_the_newest_answers_of_a_tenant_are_remembered(
+    store: Stores, clock: Clock, count_rows: CountRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "MAX_TAKEN_APPROVALS", 2)
+    for number in range(4):
+        clock.now += 1
+        await store.responses.take_approvals("t", [f"mcpr_{number}"])
+        await store.responses.take_approvals("u", ["mcpr_0"] if not number else [])
+    assert await count_rows("approvals") == 3
+    with pytest.raises(InvalidRequest, match="'mcpr_2'"):
+        await store.responses.take_approvals("t", ["mcpr_2"])
+    await store.responses.take_approvals("t", ["mcpr_1"])
+    with pytest.raises(InvalidRequest, match="'mcpr_0'"):
+        await store.responses.take_approvals("u", ["mcpr_0"])

@@ -4,17 +4,21 @@ import math
 import random
 import struct
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import NotFound, Unavailable
 from antiphon.protocol.attribute_filters import Attribute, Comparison, Compound, Filter, matcher
-from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks
+from antiphon.store import chunk_index, postgres_vectors, sqlite_vectors, vector_blocks, vector_search
 from antiphon.store.chunk_index import ChunkIndex, SearchedFile
 from antiphon.store.database import Script
 from antiphon.store.ports import Stores
@@ -22,9 +26,11 @@ from antiphon.store.postgres import PostgresDatabase
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import sql_stores
 from antiphon.store.sqlite import SqliteDatabase
+from antiphon.store.vector_search import read_snapshot
 from antiphon.store.vector_stores import CandidateQuery, Chunk
 from tests.store.conftest import Clock, CountRows, Opened
 from tests.store.vector_queries import (
+    WORDS,
     check_random_queries,
     fill,
     with_bound,
@@ -204,7 +210,10 @@ FILTERS = st.recursive(
 def test_a_filter_admits_the_chunks_of_matching_files(
     wanted: list[Filter], files: list[dict[str, Attribute]]
 ) -> None:
-    searched = [SearchedFile(number, str(number), each) for number, each in enumerate(files)]
+    searched = [
+        SearchedFile(number, str(number), msgspec.json.encode(each).decode())
+        for number, each in enumerate(files)
+    ]
     portions = tuple(
         chunk_index.Portion(10 * number, 2, number, 0, struct.pack("<2I", 1, 1))
         for number in range(len(files))
@@ -229,6 +238,59 @@ async def test_another_process_changes_the_store(opened: Opened, clock: Clock, s
     assert places(await search(other, "text", vector=angle(0))) == [("file-0002", 0)]
     await store.vector_stores.begin_reindex("t", "vs_1", "n")
     assert await search(other, "text", vector=angle(0)) == []
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1_000_000])
+async def test_a_store_that_changes_all_the_time_is_searched(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    """Small files are completed faster than an index is loaded; what a search finds is of its time."""
+    store, _ = with_bound(opened, clock, max_bytes)
+    await store.vector_stores.add_store("t", a_store(), [], QUOTA)
+    await ingest(store, a_file(1), [a_chunk(0, "text word", 10), a_chunk(1, "text", 0)])
+    read, numbers, is_changing = opened.database.read, count(2), False
+
+    async def read_of_a_changed_store(script: Script[Any]) -> Any:
+        nonlocal is_changing
+        if not is_changing:
+            is_changing = True
+            number = next(numbers)
+            await ingest(store, a_file(number), [a_chunk(0, "text", 90)])
+            await store.vector_stores.delete_file("t", "vs_1", a_file(number).id)
+            is_changing = False
+        return await read(script)
+
+    monkeypatch.setattr(opened.database, "read", read_of_a_changed_store)
+    for _ in range(2):
+        found = await search(store, "word", vector=angle(0), limit=2)
+        assert [(each.file_id, each.ordinal) for each in found] == [("file-0001", 0), ("file-0001", 1)]
+        assert [each.similarity for each in found] == pytest.approx([math.cos(math.radians(10)), 1.0])
+        assert found[0].lexical > found[1].lexical == 0
+
+
+async def test_the_chunks_of_many_terms_are_read_in_steps(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite one thread reads: 64 common words in a large store would hold it for seconds."""
+    monkeypatch.setattr(vector_search, "MAX_READ_POSTINGS", 150, raising=False)
+    steps: list[Sequence[str]] = []
+    original = vector_search.read_postings
+
+    def recorded(
+        key: Any, version: int | None, chunk_set: int, terms: Sequence[str], now: int
+    ) -> Script[Any]:
+        steps.append(terms)
+        return original(key, version, chunk_set, terms, now)
+
+    store, _ = with_bound(opened, clock, 1_000_000)
+    source = random.Random(2)
+    chunks = await fill(store, source, 16)
+    monkeypatch.setattr(vector_search, "read_postings", recorded)
+    await store.vector_stores.candidates("t", "vs_1", CandidateQuery(terms=WORDS))
+    assert [term for step in steps for term in step] == WORDS
+    assert len(steps) > 1
+    assert all(len(step) <= max(150 // len(chunks), 1) for step in steps)
+    await check_random_queries(store, chunks, source)
 
 
 async def test_the_vectors_of_unchanged_files_are_read_once(
@@ -266,6 +328,23 @@ async def test_indexes_are_kept_within_a_bound(opened: Opened, clock: Clock) -> 
     assert bounded.memory_bytes > 0
 
 
+async def test_attributes_are_decoded_with_the_index_and_counted(opened: Opened, clock: Clock) -> None:
+    """Of 10,000 files they are 80 MB: scripts run in the event loop, or in the only thread that reads."""
+    store, bounded = with_bound(opened, clock, 1_000_000)
+    held: list[int] = []
+    for number, text in enumerate(("short", "x" * 512, "x" * 511 + "\N{SNOWMAN}", "x" * 511 + "\N{DUCK}"), 1):
+        await store.vector_stores.add_store("t", a_store(number), [], QUOTA)
+        attributes: dict[str, Attribute] = {f"key{place}": text for place in range(16)}
+        await ingest(store, a_file(1, number, attributes), [a_chunk(0, "text")])
+        snapshot = await opened.database.read(read_snapshot("t", f"vs_{number}", 1000))
+        assert [msgspec.json.decode(file.attributes) for file in snapshot.files] == [attributes]
+        before = bounded.memory_bytes
+        await store.vector_stores.candidates("t", f"vs_{number}", CandidateQuery(terms=["text"]))
+        held.append(bounded.memory_bytes - before)
+    assert 16 * 512 < held[1] < 16 * 640
+    assert [round(each / held[1]) for each in held[1:]] == [1, 2, 4], "bytes of a character"
+
+
 async def test_the_scores_of_words_are_kept_within_a_bound(
     store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +356,28 @@ async def test_the_scores_of_words_are_kept_within_a_bound(
         for word in "abcd":
             assert len(await search(store, word)) == 3
         assert places(await search(store, "w1")) == [("file-0001", 1)]
+
+
+class SlowScores(dict[str, chunk_index.TermScores]):
+    """Other threads have their turn between the begin of an iteration and its first step."""
+
+    def __iter__(self) -> Iterator[str]:
+        first = super().__iter__()
+        time.sleep(0.001)
+        return first
+
+
+def test_threads_keep_the_scores_of_words_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_index, "MAX_KEPT_SCORE_BYTES", 40)
+    portion = chunk_index.Portion(0, 4, 1, 0, struct.pack("<4I", 1, 1, 1, 1))
+    index = ChunkIndex(1, 1, [SearchedFile(1, "file-1", "{}")], [chunk_index.Block((portion,))])
+    monkeypatch.setattr(index, "_scores", SlowScores())
+    words = [f"w{number}" for number in range(200)]
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(index.term_scores, word, ["1", *[None] * 6]) for word in words]
+        assert all(len(call.result().scores) == 1 for call in calls)
+    kept = index.kept_scores(words)
+    assert sum(each.memory_bytes for each in kept.values()) == 40
 
 
 async def test_without_numpy_the_error_says_what_to_install(

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { programFor } from "../src/lib/program.ts";
 import {
@@ -54,13 +57,20 @@ test("a message that is edited keeps its attachments", () => {
   assert.deepEqual(inputOf("Look at these.", edited), inputOf("Look at these.", attachments));
 });
 
-test("the copied curl command survives quotes", () => {
-  const body = { model: "m", input: inputOf("it's $HOME `id` \\", []) };
+test("the copied curl command sends quotes and large attachments as they are", () => {
+  const attachments = [{ name: "a.txt", url: `data:text/plain;base64,${"A".repeat(300_000)}`, image: false }];
+  const body = { model: "m", input: inputOf("it's $HOME `id` \\ \nBODY\n", attachments) };
   const program = programFor("curl", body, { "antiphon-trace": "record" }, "http://127.0.0.1:1");
-  const sent = execFileSync("bash", ["-c", program.replace("curl", 'f() { printf %s "${@: -1}"; }; f')], {
-    encoding: "utf8",
-  });
-  assert.deepEqual(JSON.parse(sent), body);
+  const folder = mkdtempSync(join(tmpdir(), "curl-"));
+  writeFileSync(join(folder, "curl"), '#!/bin/sh\nprintf "%s\\n" "$*" >&2\ncat\n', { mode: 0o755 });
+  const env = { ...process.env, PATH: `${folder}:${process.env.PATH}`, OPENAI_API_KEY: "k" };
+  const { stdout, stderr } = spawnSync("bash", { input: program, env, encoding: "utf8" });
+  rmSync(folder, { recursive: true });
+  assert.deepEqual(JSON.parse(stdout), body);
+  assert.match(
+    stderr,
+    /v1\/responses -H Authorization: Bearer k .* -H antiphon-trace: record --data-binary @-/,
+  );
 });
 
 test("the copied Python program has Python's literals", () => {

@@ -55,14 +55,14 @@ class ImageMaker(Protocol):
     """An image model of an upstream."""
 
     def refused(self, wanted: ImageRequest) -> str:
-        """The first parameter with a value that the model has no place for; empty if there is none."""
+        """The first parameter with a value that the model does not support; empty if there is none."""
         ...
 
     def make(
         self, wanted: ImageRequest, partial_images: int = 0
     ) -> AsyncGenerator[PartialImage | Image, None]:
-        """Make one image: at most so many unfinished forms of it, and the image, which is the last. It is
-        asked for once: a second attempt may cost a second image."""
+        """Make one image: at most `partial_images` previews, then the image. The request is sent once: a
+        second attempt may cost a second image."""
         ...
 
     async def aclose(self) -> None:

@@ -66,6 +66,7 @@ class _Waiting(Struct, eq=False):
     job: Job
     pieces: tuple[bytes, ...]
     result: asyncio.Future[memoryview]
+    goes_first: bool
 
 
 class IsolatedPool:
@@ -82,13 +83,14 @@ class IsolatedPool:
         self._more = asyncio.Condition()
         self._closed = False
 
-    async def run(self, tenant: str, function: str, *payload: bytes) -> memoryview:
+    async def run(self, tenant: str, function: str, *payload: bytes, goes_first: bool = False) -> memoryview:
         """The result of ``function(payload)``, where `function` is a name such as ``package.module:name``.
-        The pieces of the payload are joined by the child.
+        The pieces of the payload are joined by the child. A job may go before others of its tenant that wait.
 
         Raises `WorkExceeded` if it needs more than its limits.
         """
-        waiting = self._enqueue(tenant, Job(function, sum(map(len, payload))), payload)
+        job = Job(function, sum(map(len, payload)))
+        waiting = self._enqueue(tenant, job, payload, goes_first=goes_first)
         self._start_child()
         async with self._more:
             self._more.notify()
@@ -139,12 +141,13 @@ class IsolatedPool:
             message = "Too many schemas, grammars or files wait to be checked or read. Try again in a moment."
             raise Overloaded(message)
 
-    def _enqueue(self, tenant: str, job: Job, pieces: tuple[bytes, ...]) -> _Waiting:
+    def _enqueue(self, tenant: str, job: Job, pieces: tuple[bytes, ...], *, goes_first: bool) -> _Waiting:
         if self._closed:
             raise Unavailable
         queue = self._waiting.setdefault(tenant, deque())
-        waiting = _Waiting(job, pieces, asyncio.get_running_loop().create_future())
-        queue.append(waiting)
+        waiting = _Waiting(job, pieces, asyncio.get_running_loop().create_future(), goes_first)
+        place = sum(other.goes_first for other in queue) if goes_first else len(queue)
+        queue.insert(place, waiting)
         self._waiting_bytes += job.payload_bytes
         return waiting
 

@@ -59,6 +59,7 @@ class Agent:
         tell: Emit | None = None,
         past: Sequence[AgentEvent] = (),
         tenant: str = "",
+        key_id: str | None = None,
         durable: bool = False,
     ) -> AgentExecuteResponse:
         """Process a request, or resume one: see `antiphon.orchestrator.reasoner`."""
@@ -73,6 +74,7 @@ class Agent:
             tell=tell,
             past=past,
             tenant=tenant,
+            key_id=key_id,
             durable=durable,
         )
 
@@ -115,16 +117,26 @@ class ServedAgent:
         tell: Emit | None = None,
     ) -> AgentExecuteResponse:
         return await self.agent.execute(
-            request, self.connect(caller), tell=tell, past=past, tenant=caller.tenant
+            request,
+            self.connect(caller),
+            tell=tell,
+            past=past,
+            tenant=caller.tenant,
+            key_id=caller.key_id,
         )
 
     async def perform_run(
         self, caller: Caller, request: AgentExecuteRequest, past: Sequence[AgentEvent], tell: Emit
     ) -> AgentExecuteResponse:
         """Process the request of a run in the background, which waits for approvals."""
-        client = self.connect(caller)
         return await self.agent.execute(
-            request, client, tell=tell, past=past, tenant=caller.tenant, durable=True
+            request,
+            self.connect(caller),
+            tell=tell,
+            past=past,
+            tenant=caller.tenant,
+            key_id=caller.key_id,
+            durable=True,
         )
 
 

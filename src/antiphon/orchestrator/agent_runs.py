@@ -60,6 +60,20 @@ class WaitingRun(Struct, frozen=True):
     approvals: tuple[ApprovalRequest, ...]
 
 
+class Submitter(Struct, frozen=True, omit_defaults=True):
+    """The key that submitted a run, with which it is performed. Who answers an approval does not matter."""
+
+    key_id: str | None = None
+    tools: frozenset[str] | None = None
+    """The hosted tools that the key may use; None: all."""
+
+
+class _Submission(Struct):
+    """The member of a stored request that is not the agent's. Older versions did not store it."""
+
+    submitter: Submitter = Submitter()
+
+
 class RunRecord(Struct, frozen=True):
     """A run with its stored events."""
 
@@ -98,8 +112,8 @@ class AgentRuns:
             created_at=int(now),
             expires_at=None if self.lifetime is None else int(now + self.lifetime),
         )
-        body = self.seal(caller.tenant, msgspec.json.encode(replace(request, streaming=False)))
-        await self._shielded.run(self._save(caller.tenant, run, body))
+        body = _encode(replace(request, streaming=False), caller)
+        await self._shielded.run(self._save(caller.tenant, run, self.seal(caller.tenant, body)))
         return run
 
     async def _save(self, tenant: str, run: AgentRun, body: bytes) -> None:
@@ -160,8 +174,8 @@ class AgentRuns:
             raise BackendBroken(
                 f"Given up: {claim.attempt - 1} attempts broke off without an end.", code="given_up"
             )
-        request = msgspec.json.decode(self._opened(tenant, claim.request), type=AgentExecuteRequest)
-        await self.perform(Caller.of(tenant), request, read_journal(claim.events), journal.tell)
+        caller, request = _decode(tenant, self._opened(tenant, claim.request))
+        await self.perform(caller, request, read_journal(claim.events), journal.tell)
         if not (journal.ended or journal.waits):
             raise RuntimeError("the agent ended without a terminal event")
 
@@ -291,6 +305,19 @@ def _answered(run_id: str, state: RunState, answer: ApprovalAnswer) -> ApprovalA
         message = f"The run '{run_id}' has ended, so nothing waits for an approval."
         raise InvalidRequest(message, param="approval_request_id", code="run_ended")
     raise NotFound(f"The run '{run_id}' has no approval request with id '{answer.id}'.")
+
+
+def _encode(request: AgentExecuteRequest, caller: Caller) -> bytes:
+    """A request with its submitter, as one object."""
+    submission = _Submission(Submitter(caller.key_id, caller.tools))
+    return msgspec.json.encode({**msgspec.to_builtins(request), **msgspec.to_builtins(submission)})
+
+
+def _decode(tenant: str, body: bytes) -> tuple[Caller, AgentExecuteRequest]:
+    """The caller to perform a stored request for, and the request."""
+    submitter = msgspec.json.decode(body, type=_Submission).submitter
+    caller = Caller(tenant, key_id=submitter.key_id, tools=submitter.tools)
+    return caller, msgspec.json.decode(body, type=AgentExecuteRequest)
 
 
 def _title(request: AgentExecuteRequest) -> str:

@@ -55,7 +55,7 @@ from antiphon.orchestrator.tool import ToolContext
 from antiphon.retrieval.base import Retriever
 from antiphon.tools.call_record import CallKey
 from antiphon.tools.call_runner import CallRunner
-from antiphon.tools.declaration import ToolCall
+from antiphon.tools.declaration import CallContext, ToolCall
 from antiphon.tools.registry import ToolRegistry
 
 __all__ = ["Emit", "Limits", "execute"]
@@ -73,6 +73,7 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     tell: Emit | None = None,
     past: Sequence[AgentEvent] = (),
     tenant: str = "",
+    key_id: str | None = None,
     durable: bool = False,
 ) -> AgentExecuteResponse:
     """Process a request in as many turns as it needs.
@@ -102,20 +103,27 @@ async def execute(  # noqa: PLR0913 -- the parts of an agent; each has a default
     try:
         plan, previous = await reasoner.resolve(registry, modes or Modes(BUILT_IN))
         resolved = plan.request
-        runner = _call_runner(request, plan, limits, tenant, log)
+        runner = _call_runner(request, plan, limits, log, CallContext(tenant=tenant, key_id=key_id))
         return await reasoner.reason(plan, previous, runner, retriever)
     except ResponsesCallFailed as error:
         return await reasoner.fail(error, resolved, registry)
 
 
 def _call_runner(
-    request: AgentExecuteRequest, plan: Plan, limits: Limits, tenant: str, log: RunLog
+    request: AgentExecuteRequest, plan: Plan, limits: Limits, log: RunLog, caller: CallContext
 ) -> CallRunner:
     """Runs the server tools of one request. The log of the run is the record of its calls."""
 
     def context(call: ToolCall) -> ToolContext:
         files, mode = dict(log.state.files), plan.mode.key
-        return ToolContext(request, call_id=call.id, tenant=tenant, mode=mode, files=files)
+        return ToolContext(
+            request,
+            call_id=call.id,
+            tenant=caller.tenant,
+            key_id=caller.key_id,
+            mode=mode,
+            files=files,
+        )
 
     def explain_unknown(name: str) -> str:
         if name in plan.taken:

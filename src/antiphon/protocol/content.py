@@ -87,6 +87,4 @@ class SummaryText(Struct, tag_field="type", tag="summary_text", frozen=True):
     text: str
 
 
-InputPart = InputText | InputImage | InputFile | InputAudio
-OutputPart = OutputText | Refusal
 MessagePart = InputText | InputImage | InputFile | InputAudio | OutputText | Refusal

@@ -422,8 +422,6 @@ class ImageGenerationCallCompleted(HostedEvent, tag="response.image_generation_c
     """The image is complete."""
 
 
-TerminalEvent = ResponseCompleted | ResponseIncomplete | ResponseFailed
-
 EVENT_TYPES: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (*Event.__subclasses__(), *HostedEvent.__subclasses__())

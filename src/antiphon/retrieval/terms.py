@@ -29,7 +29,6 @@ _UNSPACED = (
 """Ranges of scripts that are written without spaces between words."""
 _RUN = re.compile(f"([{_UNSPACED}]+)|[^\\W_{_UNSPACED}]+(?:_+[^\\W_{_UNSPACED}]+)*")
 """Characters of an unspaced script, or a name."""
-_ACCENTED = re.compile(r"[^\x00-\x7f]")
 _CAMEL_NAME = re.compile(r"\b\w*?(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z])\w*")
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

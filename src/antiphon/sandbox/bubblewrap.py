@@ -2,21 +2,23 @@
 
 A sandbox has its own namespaces of processes, network, mounts and IPC, a read-only Python, a filter of
 system calls, and two file systems in memory. If the server is root, the sandbox is started by root and then
-becomes a user that nothing else has: limits on the number of processes do not hold for root. Otherwise it has
-a user namespace. `inside.py` is the program in the sandbox, and sets the limits.
+becomes a user that nothing else has (`user_ids.py`): limits on the number of processes do not hold for root.
+Otherwise it has a user namespace. `inside.py` is the program in the sandbox, and sets the limits.
 """
 
 import asyncio
 import json
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from antiphon.memory_use import forget_measured, record_measured
+from antiphon.sandbox.cores import Cores
+from antiphon.sandbox.folder_use import FolderUse
 from antiphon.sandbox.port import (
     SLICE_BYTES,
     CommandResult,
@@ -28,15 +30,13 @@ from antiphon.sandbox.port import (
 )
 from antiphon.sandbox.process_tree import used_memory_bytes
 from antiphon.sandbox.python_files import PythonFiles, find_python
-from antiphon.sandbox.seccomp import seccomp_program
+from antiphon.sandbox.seccomp import SeccompPrograms, seccomp_programs
+from antiphon.sandbox.user_ids import hold_user_id
 
 logger = logging.getLogger(__name__)
 
 COMMANDS = "/usr/bin:/bin"
 """The folders of the programs that commands use."""
-FIRST_USER = 60_600
-USERS = 500
-"""The users of sandboxes, if the server is root: a range that distributions do not assign."""
 START_SECONDS = 10.0
 GRACE_SECONDS = 5.0
 """How much later than the sandbox itself the server ends a run that takes too long."""
@@ -54,23 +54,70 @@ class Bubblewrap:
 
     notes = ""
 
-    def __init__(self, program: str, python: PythonFiles, seccomp: bytes) -> None:
+    def __init__(self, program: str, python: PythonFiles, seccomp: SeccompPrograms) -> None:
         self.has_shell = shutil.which("sh", path=COMMANDS) is not None
         self._program = program
         self._python = python
         self._seccomp = seccomp
         self._source = _INSIDE.read_bytes()
+        self._cores = Cores()
 
     async def start(self, limits: SandboxLimits) -> "BubblewrapSession":
         """Start a sandbox, and wait until it answers."""
-        seccomp, source = _data_file(self._seccomp), _data_file(self._source)
+        with ExitStack() as stack:
+            folders = FolderUse()
+            stack.callback(folders.close)
+            settings = {
+                "uid": self._hold_user_id(stack),
+                "cores": self._take_cores(limits.cores, stack),
+                "fixed_cores": self._seccomp.fixed_cores.hex(),
+                "memory_bytes": limits.memory_bytes,
+                "disk_bytes": limits.disk_bytes,
+                "processes": limits.processes,
+                "paths": self._python.packages,
+                "channel": folders.theirs.fileno(),
+            }
+            process = await self._start_process(settings, limits.disk_bytes)
+            session = BubblewrapSession(process, limits, folders, stack.pop_all())
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(seccomp, source, limits),
+            async with asyncio.timeout(START_SECONDS):
+                await session.files()
+            folders.receive()
+        except (SandboxEnded, OSError):
+            reason = await session.last_error()
+            raise SandboxEnded(f"the sandbox does not start: {reason}") from None
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    def _hold_user_id(self, stack: ExitStack) -> int | None:
+        """The user id of the sandbox, if it is not that of the server."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            held = hold_user_id()
+        except OSError as error:
+            raise SandboxEnded(str(error)) from error
+        stack.callback(held.release)
+        return held.uid
+
+    def _take_cores(self, count: int, stack: ExitStack) -> tuple[int, ...]:
+        taken = self._cores.take(count)
+        stack.callback(self._cores.give_back, taken)
+        return taken
+
+    async def _start_process(
+        self, settings: Mapping[str, Any], disk_bytes: int
+    ) -> asyncio.subprocess.Process:
+        seccomp, source = _data_file(self._seccomp.sandbox), _data_file(self._source)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._command(seccomp, source, settings, disk_bytes),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(seccomp, source),
+                pass_fds=(seccomp, source, settings["channel"]),
                 env={},
                 start_new_session=True,
             )
@@ -79,36 +126,16 @@ class Bubblewrap:
         finally:
             os.close(seccomp)
             os.close(source)
-        session = BubblewrapSession(process, limits)
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await session.files()
-        except (TimeoutError, SandboxEnded):
-            reason = await session.last_error()
-            raise SandboxEnded(f"the sandbox does not start: {reason}") from None
-        except BaseException:
-            await session.close()
-            raise
-        return session
 
-    def _command(self, seccomp: int, source: int, limits: SandboxLimits) -> list[str]:
-        root = os.geteuid() == 0
-        python = self._python
-        settings = {
-            "uid": FIRST_USER + secrets.randbelow(USERS) if root else _NOBODY,
-            "memory_bytes": limits.memory_bytes,
-            "disk_bytes": limits.disk_bytes,
-            "processes": limits.processes,
-            "paths": python.packages,
-        }
-        user = (
-            ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-            if root
-            else ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
+    def _command(self, seccomp: int, source: int, settings: Mapping[str, Any], disk_bytes: int) -> list[str]:
+        python, size = self._python, str(disk_bytes)
+        identity = (
+            ["--unshare-user", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL"]
+            if settings["uid"] is None
+            else ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         )
-        size = str(limits.disk_bytes)
         return [
-            *(self._program, *user),
+            *(self._program, *identity),
             *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
             *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--seccomp", str(seccomp)),
             *(part for folder in _parents(python.mounts) for part in ("--perms", "0755", "--dir", folder)),
@@ -127,15 +154,25 @@ class Bubblewrap:
 class BubblewrapSession:
     """A running sandbox."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: SandboxLimits) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        limits: SandboxLimits,
+        folders: FolderUse,
+        resources: ExitStack,
+    ) -> None:
         self._process = process
         self._limits = limits
+        self._folders = folders
+        self._resources = resources
         self._turn = asyncio.Lock()
         self._ended: str | None = None
         self._exchanges: set[asyncio.Task[tuple[dict[str, Any], bytes]]] = set()
         assert process.stdin is not None
         assert process.stdout is not None
         self._requests, self._replies = process.stdin, process.stdout
+        self._used = asyncio.Event()
+        self._watching = asyncio.create_task(self._watch())
 
     @property
     def running(self) -> bool:
@@ -143,14 +180,10 @@ class BubblewrapSession:
         return self._ended is None and self._process.returncode is None
 
     async def run(self, code: str) -> RunResult:
-        """Run code, and watch the memory of all processes meanwhile."""
+        """Run code."""
         limits = self._limits
         header = {"op": "run", "seconds": limits.run_seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch_memory())
-        try:
-            reply, output = await self._exchange(header, code.encode(), limits.run_seconds + GRACE_SECONDS)
-        finally:
-            watch.cancel()
+        reply, output = await self._exchange(header, code.encode(), limits.run_seconds + GRACE_SECONDS)
         return RunResult(
             outcome=_outcome(reply.get("outcome")),
             logs=_text(output[: limits.output_bytes]),
@@ -159,15 +192,11 @@ class BubblewrapSession:
         )
 
     async def run_command(self, command: str, seconds: float) -> CommandResult:
-        """Run a command, and watch the memory of all processes meanwhile."""
+        """Run a command."""
         limits = self._limits
         seconds = min(seconds, limits.run_seconds)
         header = {"op": "command", "seconds": seconds, "output_bytes": limits.output_bytes}
-        watch = asyncio.create_task(self._watch_memory())
-        try:
-            reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
-        finally:
-            watch.cancel()
+        reply, output = await self._exchange(header, command.encode(), seconds + GRACE_SECONDS)
         code, stdout_bytes = reply.get("exit_code"), int(reply.get("stdout_bytes", 0))
         return CommandResult(
             exit_code=code if isinstance(code, int) else None,
@@ -200,7 +229,11 @@ class BubblewrapSession:
     async def close(self) -> None:
         """Kill it. The kernel ends all its processes with the first one."""
         self._end("it was closed")
-        await self._process.wait()
+        self._watching.cancel()
+        try:
+            await self._process.wait()
+        finally:
+            self._resources.close()
 
     async def last_error(self) -> str:
         """End it; what bubblewrap has written to its standard error."""
@@ -212,6 +245,8 @@ class BubblewrapSession:
     def _end(self, reason: str) -> None:
         if self._ended is None:
             self._ended = reason
+            self._folders.close()
+            forget_measured(self._process.pid)
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -232,6 +267,7 @@ class BubblewrapSession:
         async with self._turn:
             if not self.running:
                 raise SandboxEnded(self._ended or "its process has ended")
+            self._used.set()
             try:
                 async with asyncio.timeout(seconds):
                     self._requests.write(_frame(header, content))
@@ -246,6 +282,9 @@ class BubblewrapSession:
             except BaseException:
                 self._end("a run was cancelled")
                 raise
+            self._check_files()
+            if self._ended is not None:
+                raise SandboxEnded(self._ended)
         if "error" in reply:
             raise SandboxFileError(str(reply["error"])[:200])
         return reply, payload
@@ -260,20 +299,33 @@ class BubblewrapSession:
             raise ValueError("the reply is not an object")
         return cast("dict[str, Any]", header), await self._replies.readexactly(content_bytes)
 
-    async def _watch_memory(self) -> None:
-        """End the sandbox if all its processes together use too much memory."""
-        limit = self._limits.memory_bytes + MEMORY_OF_SUPERVISOR_BYTES
-        while self.running:
+    async def _watch(self) -> None:
+        """Measure the sandbox while it is used, and once after that: otherwise nothing runs in it. End it if
+        its processes together use too much memory, or it has too many files."""
+        pid, limit = self._process.pid, self._limits.memory_bytes + MEMORY_OF_SUPERVISOR_BYTES
+        while self._ended is None:
+            await self._used.wait()
             await asyncio.sleep(WATCH_SECONDS)
-            used = await asyncio.to_thread(used_memory_bytes, self._process.pid)
+            if not self._turn.locked():
+                self._used.clear()
+            self._check_files()
+            used = await asyncio.to_thread(used_memory_bytes, pid)
+            if self._ended is None:
+                record_measured(pid, used + self._folders.used().bytes)
             if used > limit:
                 logger.warning("a sandbox was ended: its processes used %d MiB", used >> 20)
                 self._end("its processes used too much memory together")
 
+    def _check_files(self) -> None:
+        files = self._folders.used().files
+        if files > self._limits.files:
+            logger.warning("a sandbox was ended: it had %d files", files)
+            self._end(f"it had more than {self._limits.files:,} files")
+
 
 def find_bubblewrap(python: str | None) -> Bubblewrap | str:
     """Bubblewrap, or the reason why it cannot be used."""
-    program, seccomp = shutil.which("bwrap"), seccomp_program()
+    program, seccomp = shutil.which("bwrap"), seccomp_programs()
     if program is None:
         return "bubblewrap (bwrap) is not installed"
     if seccomp is None:

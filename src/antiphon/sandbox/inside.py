@@ -17,6 +17,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import stat
 import struct
 import sys
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 DATA_FOLDER = "/mnt/data"
+WRITABLE_FOLDERS = (DATA_FOLDER, "/tmp")
 CODE_NAME = "<code>"
 MAX_FILES = 1000
 MAX_CHANGED = 64
@@ -37,6 +39,9 @@ FORK_ATTEMPTS = 100
 FORK_PAUSE_SECONDS = 0.02
 HEAD = struct.Struct("!II")
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+BPF_STEP_BYTES = 8
 
 Files = dict[str, tuple[int, int]]
 
@@ -46,6 +51,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     sys.path += settings["paths"]
     limit_supervisor(settings)
+    send_folders(settings["channel"])
     supervisor = Supervisor(settings)
     while (request := read_frame(0)) is not None:
         header, payload = request
@@ -76,13 +82,32 @@ def limit_supervisor(settings: dict[str, Any]) -> None:
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
     os.nice(10)
+    limit_cores(settings["cores"], bytes.fromhex(settings["fixed_cores"]))
     os.chdir(DATA_FOLDER)
+
+
+def limit_cores(cores: list[int], program: bytes) -> None:
+    """Use these cores only; `program` is a filter of system calls that denies to change them again."""
+    os.sched_setaffinity(0, cores)
+    steps = ctypes.create_string_buffer(program, len(program))
+    filter_ = struct.pack("HP", len(program) // BPF_STEP_BYTES, ctypes.addressof(steps))
+    if ctypes.CDLL(None).prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter_, 0, 0) != 0:
+        raise OSError("prctl failed")
 
 
 def set_dumpable(value: bool) -> None:
     """Whether other processes of the same user may open this one's memory and files."""
     if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, int(value), 0, 0, 0) != 0:
         raise OSError("prctl failed")
+
+
+def send_folders(channel: int) -> None:
+    """Send the server a descriptor of each folder that can be written: it counts the files."""
+    descriptors = [os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in WRITABLE_FOLDERS]
+    with socket.socket(fileno=channel) as connection:
+        socket.send_fds(connection, [b"f"], descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class Supervisor:

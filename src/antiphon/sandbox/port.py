@@ -20,8 +20,12 @@ class SandboxLimits(Struct, frozen=True, kw_only=True):
     """Of each process, and of all processes together. Files are counted by `disk_bytes`."""
     disk_bytes: int = 64 * MIB
     """Files in `/mnt/data`, and again in `/tmp`. They are kept in memory."""
+    files: int = 20_000
+    """Files in both folders together, with folders and links. Each uses memory, also if it is empty."""
     processes: int = 32
     """Processes and threads."""
+    cores: int = 1
+    """Cores of the machine that all its processes together can use."""
     run_seconds: float = 30.0
     """The time of one run."""
     output_bytes: int = 64 * 1024

@@ -3,6 +3,9 @@
 It denies what a Python program does not need, and what could break out of the limits: namespaces and mounts,
 memory that no limit counts (memfd, System V), tracing of processes, and sockets that are not of the (empty)
 network namespace.
+
+A second program denies changes of the cores that a process runs on. The supervisor adds it when it has chosen
+its cores.
 """
 
 import errno
@@ -28,6 +31,7 @@ class _Machine(NamedTuple):
     arch: int
     clone: int
     socket: int
+    sched_setaffinity: int
     denied: tuple[int, ...]
 
 
@@ -52,13 +56,21 @@ _AARCH64 = (
     *(217, 218, 219, 241, 262, 264, 265, 279, 280, 282),  # keys, perf, fanotify, handles, memfd, bpf, …
 )
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 56, 41, _X86_64),
-    "aarch64": _Machine(0xC00000B7, 220, 198, _AARCH64),
+    "x86_64": _Machine(0xC000003E, 56, 41, 203, _X86_64),
+    "aarch64": _Machine(0xC00000B7, 220, 198, 122, _AARCH64),
 }
 
 
-def seccomp_program() -> bytes | None:
-    """The program for this machine; None if its system calls are not known."""
+class SeccompPrograms(NamedTuple):
+    """The programs for a machine."""
+
+    sandbox: bytes
+    fixed_cores: bytes
+    """It needs the other one, which denies the system calls of other architectures."""
+
+
+def seccomp_programs() -> SeccompPrograms | None:
+    """The programs for this machine; None if its system calls are not known."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return None
@@ -84,7 +96,12 @@ def seccomp_program() -> bytes | None:
         _step(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
         _step(_RETURN, _ALLOW),
     ]
-    return b"".join(program)
+    fixed_cores = [
+        _step(_LOAD, _NUMBER_OFFSET),
+        *_deny((machine.sched_setaffinity,), errno.EPERM),
+        _step(_RETURN, _ALLOW),
+    ]
+    return SeccompPrograms(b"".join(program), b"".join(fixed_cores))
 
 
 def _families() -> list[bytes]:

@@ -54,7 +54,7 @@ class AppOptions:
     keys: Keys
     hosts: HostGuard
     max_body: int = 32 * 1024 * 1024
-    max_websocket_bytes: int = 64 * 1024 * 1024
+    websockets: WebSocketLimits = field(default_factory=WebSocketLimits)
     body_timeout: float = 30.0
     max_bodies: int = MAX_BODIES_BYTES
     max_held: int = MAX_HELD_BYTES
@@ -108,8 +108,9 @@ class App:
         """Serve these services."""
         options = self._options
         if options.websocket:
-            limits = WebSocketLimits(server_bytes=options.max_websocket_bytes)
-            self._websocket = WebSocketEndpoint(services.creator, self.lifetimes, limits=limits)
+            self._websocket = WebSocketEndpoint(
+                services.creator, self.lifetimes, self.admission.starts, limits=options.websockets
+            )
         bodies = BodyReader(self.lifetimes, options.max_body, options.body_timeout, self.admission)
         self.routes = RouteTable(
             route_groups(

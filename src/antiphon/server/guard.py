@@ -98,7 +98,8 @@ def _no_host() -> InvalidRequest:
 
 
 class HostGuard:
-    """On loopback, accepts only loopback names, so that no web page reaches the server by DNS rebinding."""
+    """Accepts only names, each with a port or without. On loopback, only loopback names, so that no web page
+    reaches the server by DNS rebinding."""
 
     def __init__(self, names: Iterable[str] | None) -> None:
         self._names = None if names is None else frozenset(name.lower() for name in names)
@@ -106,12 +107,15 @@ class HostGuard:
         """Hosts that were checked before; at most `MAX_REMEMBERED_HOSTS`."""
 
     def check(self, host: bytes) -> None:
-        """Refuse a foreign Host."""
-        if self._names is None or host in self._accepted:
+        """Refuse an invalid or foreign Host."""
+        if host in self._accepted:
             return
         found = _HOST.fullmatch(host.decode("latin-1").lower())
-        bare = found["name"].strip("[]") if found is not None else ""
-        if bare not in self._names:
+        if found is None:
+            raise InvalidRequest(
+                "The Host header is invalid: it is a name or an address, and a port.", code="invalid_host"
+            )
+        if self._names is not None and found["name"].strip("[]") not in self._names:
             raise InvalidRequest(
                 f"This server does not answer to the host '{host.decode('latin-1')[:100]}'. "
                 "Use localhost, or add the name to server.allowed_hosts.",

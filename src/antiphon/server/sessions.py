@@ -9,6 +9,7 @@ checked.
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -20,10 +21,13 @@ from antiphon.protocol.ids import Entropy
 from antiphon.server.auth import Keys
 
 COOKIE = "antiphon_session"
+"""The beginning of the name of the cookie; `cookie_name` adds the port."""
 CSRF_HEADER = "antiphon-csrf"
 LIFETIME_SECONDS = 12 * 3600
 CSRF_BYTES = 18
 MAX_COOKIE_CHARACTERS = 1024
+
+_PORT = re.compile(r":([0-9]{1,5})\Z")
 
 ReadHeader = Callable[[str], list[str]]
 """The values of a header of the request."""
@@ -57,9 +61,9 @@ class Sessions:
         )
         return self._sign(session), session, caller
 
-    def find(self, cookies: list[str]) -> tuple[Session, Caller] | None:
+    def find(self, header: ReadHeader) -> tuple[Session, Caller] | None:
         """The session of a request and its caller; None if there is none, it has ended, or its key has."""
-        value = _cookie(cookies)
+        value = _cookie(header("cookie"), cookie_name(header("host")))
         session = None if value is None else self._verified(value)
         if session is None or session.ends <= self._keys.clock():
             return None
@@ -71,8 +75,7 @@ class Sessions:
     def authenticate(self, header: ReadHeader) -> Caller | None:
         """The caller of a request without a key; None if it has no session. Raises `Forbidden` without the
         token."""
-        cookies = header("cookie")
-        if not cookies or (found := self.find(cookies)) is None:
+        if (found := self.find(header)) is None:
             return None
         session, caller = found
         sent = header(CSRF_HEADER)
@@ -101,15 +104,22 @@ class Sessions:
         return hmac.digest(self._secret, content.encode("utf-8", "replace"), "sha256").hex()
 
 
-def set_cookie(value: str, *, secure: bool) -> bytes:
+def cookie_name(hosts: list[str]) -> str:
+    """The name of the cookie at this Host. It contains the port: browsers send the cookies of a host to all
+    of its ports, where two servers would overwrite each other's session."""
+    port = _PORT.search(hosts[0]) if hosts else None
+    return COOKIE if port is None else f"{COOKIE}_{port[1]}"
+
+
+def set_cookie(name: str, value: str, *, secure: bool) -> bytes:
     """The header that starts a session; an empty value ends it."""
     seconds = LIFETIME_SECONDS if value else 0
     tail = "; Secure" if secure else ""
-    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{tail}".encode()
+    return f"{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{tail}".encode()
 
 
-def _cookie(headers: list[str]) -> str | None:
+def _cookie(headers: list[str], wanted: str) -> str | None:
     """The value of the cookie; None unless there is exactly one of a plausible size."""
     pairs = [pair.strip().partition("=") for header in headers for pair in header.split(";")]
-    values = [value for name, _, value in pairs if name == COOKIE]
+    values = [value for name, _, value in pairs if name == wanted]
     return values[0] if len(values) == 1 and len(values[0]) <= MAX_COOKIE_CHARACTERS else None

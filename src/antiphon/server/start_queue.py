@@ -1,8 +1,8 @@
 """How many requests start in one iteration of the event loop, and in which order.
 
-To start a request, its body is decoded and checked: up to 20 ms that cannot be interrupted. If all requests
-that have arrived started in one iteration, everybody would wait for all of them. So a few start, and the
-others wait for the next iteration, where tenants take turns.
+To start a request, its body is decoded and checked: up to tens of milliseconds that cannot be interrupted. If
+all requests that have arrived started in one iteration, everybody would wait for all of them. So a few start,
+and the others wait for the next iteration, where tenants take turns.
 """
 
 import asyncio

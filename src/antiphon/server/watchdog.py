@@ -21,8 +21,11 @@ from antiphon.server.admission import Admission
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.05
-LATE_SECONDS = 0.1
-"""A timer that is later than this was held up."""
+LATE_SECONDS = 0.05
+"""A timer that is later than this was held up. What holds the event loop for `TICK_SECONDS` more is always
+noticed, whenever it begins between two timers."""
+LOOK_SECONDS = 0.025
+"""Between two looks of the thread that takes the stack."""
 OVERLOAD_LATE_SECONDS = 0.25
 OVERLOAD_TICKS = 8
 """The server is overloaded while so many timers in a row are that late."""
@@ -77,7 +80,8 @@ class Watchdog:
         if now - self._logged_at >= LOG_SECONDS:
             self._logged_at = now
             logger.warning(
-                "the event loop was blocked for %.0f ms (%d times since the start): %s",
+                "the event loop was blocked for %.0f to %.0f ms (%d times since the start): %s",
+                late * 1000,
                 (late + TICK_SECONDS) * 1000,
                 self.blocks,
                 stack or "by nothing that was seen; perhaps the machine is busy",
@@ -136,8 +140,8 @@ class StackWatch:
         self.seen = ""
 
     def _watch(self) -> None:
-        while not self._ended.wait(TICK_SECONDS):
-            if not self.seen and time.monotonic() - self._sign_at > TICK_SECONDS + LATE_SECONDS:
+        while not self._ended.wait(LOOK_SECONDS):
+            if not self.seen and time.monotonic() - self._sign_at > TICK_SECONDS + LOOK_SECONDS:
                 frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] -- documented
                 self.seen = _described(frames.get(self._watched))
 

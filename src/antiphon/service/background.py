@@ -174,7 +174,7 @@ class Background:
                     if run.over:
                         log.hold(events)  # they are stored together with the end
                         continue
-                    log.add(events, run.take_private())
+                    log.add(events, run.take_private(), run.progress)
                     if log.stored_bytes > self.max_log_bytes:
                         run.cut_off(f"{self.max_log_bytes} bytes of stored events")
                     if log.crowded:
@@ -195,9 +195,10 @@ class Background:
         sealer = self.creator.parts.seal_key.sealer(tenant)
         tools = open_tools(claim.tools, claim.sealed_tools, sealer, "background")
         request = replace(request, params=params, items=claim.input, tools=tools)
-        earlier = EarlierAttempt(claim.response, events, claim.private, claim.sealed_tools)
+        earlier = EarlierAttempt(claim.response, events, claim.private, claim.sealed_tools, claim.progress)
         origin = Origin(traced=claim.traced, body=claim.request)
-        return self.creator.resume(request, Caller.of(tenant), log, earlier, origin)
+        caller = Caller(tenant, key_id=claim.key_id, tools=claim.key_tools)
+        return self.creator.resume(request, caller, log, earlier, origin)
 
     async def cancel(self, caller: Caller, response_id: str) -> Response:
         """Cancel a response, whichever process works on it. An ended response is unchanged."""
@@ -239,7 +240,8 @@ class Background:
         """End a claimed response without calling the model: as failed, or as cancelled."""
         creator = self.creator
         machine = Machine(claim.response, new_id=creator.ids.new)
-        events = machine.resume(await read_log(claim.events))
+        spent = None if claim.progress is None else claim.progress.usage
+        events = machine.resume(await read_log(claim.events), spent)
         events += machine.cancel() if error is None else machine.feed([Failed(error)])
         events += machine.end(int(creator.clock()))
         conversation = claim.response.conversation
@@ -250,7 +252,7 @@ class Background:
             input=storable_items(claim.input),
             expires_at=claim.expires_at,
             private=claim.private,
-            sealed_tools=claim.sealed_tools,
+            sealed_tools=claim.sealed_tools if creator.parts.contexts.inherit_tools else None,
         )
         large = sum(len(row.data) for row in claim.events) > LARGE_LOG_BYTES
         await creator.store.background.finish(tenant, claim.token, stored, UnstoredEvents(events, large))

@@ -24,7 +24,15 @@ from antiphon.protocol.events import (
 )
 from antiphon.protocol.response import Response
 from antiphon.protocol.sse import RepeatingRenderer, SseReader, SseRenderer
-from antiphon.store.base import LOG_GAP, NONE_PRIVATE, Events, Fenced, PrivateSides, StoredResponse
+from antiphon.store.base import (
+    LOG_GAP,
+    NONE_PRIVATE,
+    Events,
+    Fenced,
+    PrivateSides,
+    Progress,
+    StoredResponse,
+)
 from antiphon.store.ports import BackgroundStore
 from antiphon.store.retry import retry_while_unavailable
 from antiphon.store.signals import Signals
@@ -174,6 +182,8 @@ class EventLog:
         self._waiting: list[Event] = []
         self._private: dict[str, str] = {}
         """The private sides of items that end in the waiting events."""
+        self._progress: Progress | None = None
+        self._stored_progress: Progress | None = None
         self._waiting_bytes = 0
         self._renderer = SseRenderer()
         self._more = asyncio.Event()
@@ -186,9 +196,16 @@ class EventLog:
         self.saved: Response | None = None
         """The final response, when it is stored."""
 
-    def add(self, events: Sequence[Event], private: PrivateSides = NONE_PRIVATE) -> None:
-        """Events that were just made, and the private sides of items that end in them."""
+    def add(
+        self,
+        events: Sequence[Event],
+        private: PrivateSides = NONE_PRIVATE,
+        progress: Progress | None = None,
+    ) -> None:
+        """Events that were just made, the private sides of items that end in them, and what the response has
+        used until then. The latter is stored with the next events, not by itself."""
         self._waiting += events
+        self._progress = progress
         if private:
             self._private |= private
         self._waiting_bytes += _delta_bytes(events)
@@ -229,6 +246,8 @@ class EventLog:
                 events = next(UnstoredEvents(self._waiting).rows(self._renderer))
                 if self._private:
                     events = replace(events, private=dict(self._private))
+                if self._progress != self._stored_progress:
+                    events = replace(events, progress=self._progress)
                 await retry_while_unavailable(
                     f"the background response {self._id}", lambda events=events: self._store_row(events)
                 )
@@ -243,6 +262,7 @@ class EventLog:
         del self._waiting[: events.count]
         for item_id in events.private:
             self._private.pop(item_id, None)
+        self._stored_progress = events.progress or self._stored_progress
         self.stored_bytes += len(events.data)
         self._shrunk.set()
         self._signals.publish(f"events:{self._id}")

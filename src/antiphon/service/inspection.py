@@ -61,8 +61,8 @@ class Inspection:
             found = []
         else:
             raise NotFound(
-                f"No events of response '{response_id}' are stored: those of background responses are, for "
-                "some time, and those of responses with a trace ('antiphon-trace: record').",
+                f"No events of response '{response_id}' are stored. Background responses keep theirs for "
+                "some time; for others, send the header 'antiphon-trace: record' with the request.",
                 code="events_not_recorded",
             )
         return EventPage(found[:limit], len(found) > limit)

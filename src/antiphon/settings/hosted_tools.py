@@ -70,6 +70,8 @@ class InterpreterSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Files of one container in `/mnt/data`, and again in `/tmp`, in MB. They are in memory."""
     processes: Annotated[int, Meta(ge=4)] = 32
     """Processes and threads of one container."""
+    cores: Annotated[int, Meta(ge=1)] = 1
+    """Cores of the machine that one container can use."""
     output_kb: Annotated[int, Meta(ge=1, le=1024)] = 64
     """Output of one run, in KB."""
     containers_per_tenant: Annotated[int, Meta(ge=1)] = 8

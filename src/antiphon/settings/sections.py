@@ -58,6 +58,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds within which a request body must have arrived."""
     max_websocket_bytes: Annotated[int, Meta(ge=1024)] = 64 * 1024 * 1024
     """Bytes of large WebSocket messages that a process receives at the same time."""
+    max_websocket_history_bytes: Annotated[int, Meta(ge=1024)] = 256 * 1024 * 1024
+    """Bytes of responses with `store: false` that WebSocket connections remember; a tenant may use half."""
     websocket: bool = True
     """Whether `GET /v1/responses` accepts WebSockets; otherwise it answers 426."""
     page: bool = True
@@ -67,6 +69,12 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def websocket_budget(self) -> int:
         """`max_websocket_bytes`, or the size of one message if that is more."""
         return max(self.max_websocket_bytes, self.max_body)
+
+    @property
+    def websocket_history_budget(self) -> int:
+        """`max_websocket_history_bytes`, or a quarter of `max_memory` if that is less."""
+        history = self.max_websocket_history_bytes
+        return min(history, self.max_memory // 4) if self.max_memory else history
 
 
 class ProfileSettings(Struct, frozen=True, forbid_unknown_fields=True):

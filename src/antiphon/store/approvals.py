@@ -13,6 +13,10 @@ from antiphon.store.database import Script, Statement
 
 MAX_SCANNED_APPROVALS = 1_000
 """The newest requests of a tenant among which open ones are looked for."""
+MAX_TAKEN_APPROVALS = 10_000
+"""The newest answers of a tenant, to requests of responses that are not stored, that are remembered."""
+TAKEN_LIFETIME_SECONDS = 30 * 24 * 3600
+"""How long they are remembered."""
 
 
 class OpenApproval(Struct, frozen=True):
@@ -43,17 +47,36 @@ def answered(items: Sequence[Item]) -> list[str]:
     return [item.approval_request_id for item in items if isinstance(item, McpApprovalResponse)]
 
 
-def take(tenant: str, request_ids: Sequence[str]) -> Script[None]:
+def take(tenant: str, request_ids: Sequence[str], now: int) -> Script[None]:
     """Record answers before their calls run. Raises `InvalidRequest` if another response, perhaps on another
-    branch, has answered one of them. Requests that no response has made here are not known."""
+    branch, has answered one of them. An answer to a request that no stored response has made is recorded,
+    too: it is erased after some time."""
+    added = False
     for request_id in request_ids:
-        taken = yield Statement("take_approval", (tenant, request_id))
-        if not taken and (yield Statement("approval", (tenant, request_id))):
-            message = (
-                f"The approval request '{request_id}' was already answered. Continue the response that has "
-                "answered it."
-            )
-            raise InvalidRequest(message, param="input", code=APPROVAL_ANSWERED)
+        if (yield Statement("take_approval", (tenant, request_id))):
+            continue
+        if not (yield Statement("add_taken_approval", (tenant, request_id, now))):
+            raise already_answered(request_id)
+        added = True
+    if added:
+        yield Statement("trim_taken_approvals", (tenant, MAX_TAKEN_APPROVALS))
+
+
+def already_answered(request_id: str) -> InvalidRequest:
+    """The error for a second answer."""
+    message = (
+        f"The approval request '{request_id}' was already answered, and a call runs only once. Continue the "
+        "response that has answered it; if that one is not stored, let the model make the call again."
+    )
+    return InvalidRequest(message, param="input", code=APPROVAL_ANSWERED)
+
+
+def sweep(now: int, limit: int) -> Script[int]:
+    """Erase old answers to requests of responses that are not stored; how many."""
+    old = yield Statement("old_taken_approvals", (now - TAKEN_LIFETIME_SECONDS, limit))
+    if old:
+        yield Statement("delete_approval", [tuple(row) for row in old], many=True)
+    return len(old)
 
 
 def open_ones(tenant: str, limit: int, now: int) -> Script[Sequence[OpenApproval]]:

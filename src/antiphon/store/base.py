@@ -9,7 +9,7 @@ from antiphon import errors
 from antiphon.errors import InvalidRequest, NotFound, PreviousResponseNotFound
 from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
-from antiphon.protocol.response import Response
+from antiphon.protocol.response import Response, Usage
 from antiphon.protocol.tools import Tool
 from antiphon.store.stats import NO_STATS, ResponseStats
 
@@ -119,6 +119,17 @@ class Conversation(Struct, frozen=True, kw_only=True):
     metadata: Metadata = {}
 
 
+class Progress(Struct, frozen=True):
+    """What the attempts at a background response have used of its limits so far."""
+
+    begun_at: float
+    """When the first attempt began, in seconds since 1970."""
+    rounds: int = 0
+    """Rounds that have ended with calls of hosted tools."""
+    usage: Usage | None = None
+    """Of the rounds that another one follows."""
+
+
 class Events(Struct, frozen=True):
     """Consecutive events as the log stores them: rendered, each one terminated by a blank line.
 
@@ -130,6 +141,8 @@ class Events(Struct, frozen=True):
     data: bytes
     private: PrivateSides = NONE_PRIVATE
     """The private sides of items that end here. Only the next attempt reads them, not those who follow."""
+    progress: Progress | None = None
+    """What has been used until here, for the next attempt; None: no more than before."""
 
     @property
     def large(self) -> bool:
@@ -189,6 +202,12 @@ class Claim(Struct, frozen=True, kw_only=True):
     events: Sequence[Events]
     traced: bool = False
     """Whether its trace is recorded."""
+    key_id: str | None = None
+    """The key that it was created with; None: none, or one of the settings."""
+    progress: Progress | None = None
+    """What earlier attempts have used; None: there were none."""
+    key_tools: frozenset[str] | None = None
+    """The hosted tools that this key may use; None: all."""
 
 
 class NewJob(Struct, frozen=True, kw_only=True):

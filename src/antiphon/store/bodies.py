@@ -13,7 +13,7 @@ from antiphon.protocol.public_tools import public_declarations
 from antiphon.protocol.response import Response, ResponseStatus
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type, items_from_texts
 from antiphon.protocol.tools import Tool
-from antiphon.store.base import NONE_PRIVATE, PrivateSides
+from antiphon.store.base import NONE_PRIVATE, PrivateSides, Progress
 from antiphon.store.database import Row
 
 
@@ -25,6 +25,7 @@ _body = msgspec.json.Decoder(Response)
 _declared = msgspec.json.Decoder(_Declared)
 _input = msgspec.json.Decoder(list[list[str]])
 _sides = msgspec.json.Decoder(dict[str, str])
+_progress = msgspec.json.Decoder(Progress)
 
 
 def response_to_text(response: Response) -> str:
@@ -73,6 +74,16 @@ def sides_to_text(private: PrivateSides) -> str | None:
 def sides_from_text(text: str | None) -> PrivateSides:
     """The private sides of a row of the event log."""
     return NONE_PRIVATE if text is None else _sides.decode(text)
+
+
+def progress_to_text(progress: Progress | None) -> str | None:
+    """What the attempts at a response have used; None: no news."""
+    return None if progress is None else msgspec.json.encode(progress).decode()
+
+
+def progress_from_text(text: str | None) -> Progress | None:
+    """Parse it."""
+    return None if text is None else _progress.decode(text)
 
 
 def items_with_private(rows: Sequence[Row]) -> tuple[list[Item], PrivateSides]:

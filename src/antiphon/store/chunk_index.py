@@ -7,6 +7,8 @@ they run in threads, and numpy (`antiphon[retrieval]`) releases the interpreter'
 """
 
 import importlib
+import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,11 +47,16 @@ class Portion(Struct, frozen=True):
 
 
 class SearchedFile(Struct, frozen=True):
-    """A file whose chunks are found."""
+    """A file whose chunks are found. Its attributes are JSON: to decode those of many files takes long."""
 
     number: int
     id: str
-    attributes: Mapping[str, Attribute]
+    attributes: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what it needs in an index. No character of an attribute needs more than those of the text."""
+        return _FILE_BYTES + sys.getsizeof(self.attributes)
 
 
 class Block(Struct, frozen=True):
@@ -90,6 +97,11 @@ def load_numpy() -> Any:
         raise Unavailable(message, code="retrieval_not_installed") from None
 
 
+def index_bytes(rows: int, file_bytes: int) -> int:
+    """About what an index of so many chunks needs beside the vectors, with all that it may keep."""
+    return min(MAX_KEPT_SCORE_BYTES, rows * _ROW_BYTES) + rows * _ROW_BYTES + file_bytes
+
+
 class ChunkIndex:
     """One version of a store. Rows are numbers of its chunks, from 0, in the order of the blocks."""
 
@@ -99,7 +111,12 @@ class ChunkIndex:
         self._numpy = numpy = load_numpy()
         self.version = version
         self.chunk_set = chunk_set
-        self.files = files
+        self._file_bytes = sum(file.memory_bytes for file in files)  # decoding adds to the size of the text
+        self._file_ids = [file.id for file in files]
+        self._file_numbers = [file.number for file in files]
+        self._attributes: list[Mapping[str, Attribute]] = [
+            msgspec.json.decode(file.attributes) for file in files
+        ]
         self.blocks = blocks
         portions = [portion for block in blocks for portion in block.portions]
         self.rows = sum(portion.count for portion in portions)
@@ -115,6 +132,7 @@ class ChunkIndex:
         self._norms = (K1 * (1 - B + B * lengths / max(mean, 1.0))).astype(numpy.float32)
         self._order = numpy.argsort(self.slots)
         self._sorted_slots = self.slots[self._order]
+        self._keeping = threading.Lock()
         self._scores: dict[str, TermScores] = {}
         self._score_bytes = 0
         self._masks: dict[bytes, Array] = {}
@@ -123,13 +141,11 @@ class ChunkIndex:
     @property
     def memory_bytes(self) -> int:
         """About what it needs in memory, with all that it may keep."""
-        kept = min(MAX_KEPT_SCORE_BYTES, self.rows * _ROW_BYTES)
-        vectors = sum(block.memory_bytes for block in self.blocks)
-        return vectors + kept + self.rows * _ROW_BYTES + len(self.files) * _FILE_BYTES
+        return index_bytes(self.rows, self._file_bytes) + sum(block.memory_bytes for block in self.blocks)
 
     def place(self, row: int) -> tuple[str, int]:
         """The file and the ordinal of a chunk."""
-        return self.files[int(self._places[row])].id, int(self._ordinals[row])
+        return self._file_ids[int(self._places[row])], int(self._ordinals[row])
 
     def rows_of(self, slots: Array) -> Array:
         """The rows of those slots that are here."""
@@ -177,14 +193,15 @@ class ChunkIndex:
     def _keep(self, term: str, scores: TermScores) -> None:
         """Keep these scores in place of the oldest ones. Threads may be here at the same time."""
         size = scores.memory_bytes
-        if term in self._scores or size > MAX_KEPT_SCORE_BYTES:
+        if size > MAX_KEPT_SCORE_BYTES:
             return
-        self._scores[term] = scores
-        self._score_bytes += size
-        while self._score_bytes > MAX_KEPT_SCORE_BYTES and self._scores:
-            oldest = self._scores.pop(next(iter(self._scores)), None)
-            if oldest is not None:
-                self._score_bytes -= oldest.memory_bytes
+        with self._keeping:
+            if term in self._scores:
+                return
+            self._scores[term] = scores
+            self._score_bytes += size
+            while self._score_bytes > MAX_KEPT_SCORE_BYTES:
+                self._score_bytes -= self._scores.pop(next(iter(self._scores))).memory_bytes
 
     def lexical(self, terms: Iterable[TermScores]) -> Array:
         """The BM25 score of every chunk."""
@@ -204,7 +221,7 @@ class ChunkIndex:
         mask = self._masks.get(key)
         if mask is None:
             matches = matcher(wanted)
-            admitted = [matches(file.attributes) for file in self.files]
+            admitted = [matches(attributes) for attributes in self._attributes]
             mask = self._numpy.array(admitted, dtype=bool)[self._places]
             if len(self._masks) >= _MAX_KEPT_FILTERS:
                 self._masks.clear()
@@ -214,7 +231,7 @@ class ChunkIndex:
     def admitted_files(self, mask: Array) -> list[int]:
         """The numbers of the files of chunks that a filter admits."""
         places: list[int] = self._numpy.unique(self._places[mask]).tolist()
-        return [self.files[place].number for place in places]
+        return [self._file_numbers[place] for place in places]
 
     def best(self, scores: Array, mask: Array, limit: int, least: float) -> Array:
         """The rows with the highest scores above `least`. The others are left out first: many equal scores

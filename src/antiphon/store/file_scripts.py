@@ -26,8 +26,8 @@ _AFTER_ALL_IDS = "filf"
 """Sorts behind every id of a file."""
 
 
-def reserve(tenant: str, key: str, size: int, quota: FileQuota) -> Script[None]:
-    """Record an object that will be written."""
+def reserve(tenant: str, key: str, size: int, quota: FileQuota) -> Script[int]:
+    """Record an object that will be written; the bytes that are stored."""
     rows = yield Statement("file_usage", (tenant,))
     files, stored = rows[0] if rows else (0, 0)
     if files >= quota.files:
@@ -35,6 +35,7 @@ def reserve(tenant: str, key: str, size: int, quota: FileQuota) -> Script[None]:
     if stored + size > quota.bytes:
         raise too_many_bytes(quota)
     yield Statement("add_unreferenced_object", (key, WRITE_TIMEOUT_SECONDS))
+    return stored
 
 
 def release(key: str) -> Script[bool]:

@@ -77,10 +77,11 @@ class FileStore(Protocol):
     """Files and uploads of all tenants. Calls that delete rows return the keys of objects to delete now;
     those keys are recorded, so that upkeep deletes the objects if the caller does not."""
 
-    async def reserve_object(self, tenant: str, key: str, size: int, quota: FileQuota) -> None:
+    async def reserve_object(self, tenant: str, key: str, size: int, quota: FileQuota) -> int:
         """Record that an object will be written under this key, of about so many bytes.
 
-        Raises `InvalidRequest` if the quota has no room for it.
+        The result is how many bytes the tenant has stored. Raises `InvalidRequest` if the quota has no room
+        for the object.
         """
         ...
 

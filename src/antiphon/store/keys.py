@@ -27,19 +27,28 @@ def everything() -> Script[Sequence[ApiKey]]:
 
 def _key(row: Row) -> ApiKey:
     key_id, tenant, name, digest, permissions, created_at, expires_at, revoked_at = row
-    words = permissions.split()
-    tools = tuple(word.removeprefix(_TOOL) for word in words if word.startswith(_TOOL))
     return ApiKey(
         id=key_id,
         tenant=tenant,
         name=name,
         digest=digest,
-        scopes=tuple(word for word in words if not word.startswith(_TOOL)),
+        scopes=tuple(word for word in permissions.split() if not word.startswith(_TOOL)),
         created_at=created_at,
         expires_at=expires_at,
         revoked_at=revoked_at,
-        tools=tuple(filter(None, tools)) if tools else None,
+        tools=_tools(permissions),
     )
+
+
+def _tools(permissions: str) -> tuple[str, ...] | None:
+    tools = [word.removeprefix(_TOOL) for word in permissions.split() if word.startswith(_TOOL)]
+    return tuple(filter(None, tools)) if tools else None
+
+
+def usable_tools(permissions: str | None) -> frozenset[str] | None:
+    """The hosted tools that a key may use, from its column; None: all. A deleted key may use none."""
+    tools = () if permissions is None else _tools(permissions)
+    return None if tools is None else frozenset(tools)
 
 
 def _permissions(key: ApiKey) -> str:

@@ -1,14 +1,15 @@
 """The store `none`: it saves nothing, finds nothing, and rejects requests that need state.
 
-One class implements every call of every port: a call is rejected with a message, or has an empty result, or
-raises `NotFound`.
+One class implements every call of every port but one: a call is rejected with a message, or has an empty
+result, or raises `NotFound`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from antiphon.errors import AntiphonError, NotFound, Unsupported
 from antiphon.store.agent_scripts import run_not_found
+from antiphon.store.approvals import MAX_TAKEN_APPROVALS, already_answered
 from antiphon.store.base import Fenced, conversation_not_found, response_not_found
 from antiphon.store.files import file_not_found
 from antiphon.store.ports import Stores
@@ -104,9 +105,32 @@ class EmptyStore:
         return answer
 
 
+class _EmptyResponses(EmptyStore):
+    """Remembers, for as long as the process runs, which approval requests were answered: a client that
+    repeats its request must not run the call again."""
+
+    def __init__(
+        self,
+        missing: Callable[[str], AntiphonError],
+        refused: Mapping[str, tuple[str, str | None]],
+    ) -> None:
+        super().__init__(missing, refused)
+        self._taken: dict[str, dict[str, None]] = {}
+
+    async def take_approvals(self, tenant: str, request_ids: Sequence[str]) -> None:
+        """Record answers before their calls run."""
+        taken = self._taken.setdefault(tenant, {})
+        for request_id in request_ids:
+            if request_id in taken:
+                raise already_answered(request_id)
+        taken |= dict.fromkeys(request_ids)
+        while len(taken) > MAX_TAKEN_APPROVALS:
+            del taken[next(iter(taken))]
+
+
 def no_stores() -> Stores:
     """The ports of the store `none`."""
-    responses = EmptyStore(
+    responses = _EmptyResponses(
         response_not_found,
         {"continuation": (SEND_HISTORY, "previous_response_id"), "item": (SEND_HISTORY, "input")},
     )

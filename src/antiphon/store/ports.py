@@ -76,7 +76,7 @@ class ResponseStore(Protocol):
 
     async def take_approvals(self, tenant: str, request_ids: Sequence[str]) -> None:
         """Record that these requests are answered, before their calls run. Raises `InvalidRequest` if one of
-        them was answered before, also on another branch."""
+        them was answered before, also on another branch, or in a response that is not stored."""
         ...
 
     async def input_items(self, tenant: str, response_id: str, page: Page) -> ItemPage:

@@ -111,10 +111,10 @@ def _vectors_are_kept() -> Script[bool]:
 def _search(index: ChunkIndex, wanted: SimilarityQuery, files: list[int] | None) -> Script[list[Row] | None]:
     """The numbers of chunks with their similarities: of those in `wanted.rows`, and of the nearest ones.
 
-    None: the store has another version.
+    None: the store has another set of chunks.
     """
     row = yield from vector_store_scripts.find(wanted.tenant, wanted.store_id, vector_store_scripts.NEVER)
-    if (row.version, row.chunk_set) != (index.version, index.chunk_set):
+    if row.chunk_set != index.chunk_set:
         return None
     limit, query = wanted.query.limit, _components(wanted.vector)
     yield Statement("set_vector_search", (str(max(limit, MIN_GRAPH_CANDIDATES)),))

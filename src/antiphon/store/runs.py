@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.store import approvals, chains, conversations, histories, jobs, responses, traces
+from antiphon.store import (
+    approvals,
+    chains,
+    conversations,
+    histories,
+    jobs,
+    keys,
+    responses,
+    traces,
+)
 from antiphon.store.base import (
     EVENT_PAGE_BYTES,
     EVENT_PAGE_ROWS,
@@ -24,6 +33,8 @@ from antiphon.store.base import (
 from antiphon.store.bodies import (
     input_from_text,
     input_to_text,
+    progress_from_text,
+    progress_to_text,
     response_from_text,
     response_to_text,
     sides_from_text,
@@ -53,7 +64,7 @@ def submit(
     )
     if not (yield Statement("add_response", row)):
         raise AlreadyStored
-    yield from approvals.take(tenant, approvals.answered(stored.input))
+    yield from approvals.take(tenant, approvals.answered(stored.input), response.created_at)
     if stored.trace is not None:
         yield from traces.add(tenant, response, stored.trace)
     yield from jobs.add(NewJob(kind=RESPONSE_JOB, tenant=tenant, id=response.id), owner)
@@ -78,7 +89,8 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     rows = yield Statement("claim_response", (tenant, response_id, now, attempt, owner))
     if not rows:
         return None
-    token, attempt, status, body, request, waiting, expires_at, sealed_tools, traced = rows[0]
+    token, attempt, status, body, request, waiting, expires_at, sealed_tools, *rest = rows[0]
+    traced, key_id, permissions, progress = rest
     items, private = input_from_text(waiting)
     log = yield Statement("events_after", (tenant, response_id, -1, _ALL_ROWS))
     for row in log:
@@ -95,6 +107,9 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
         expires_at=expires_at,
         events=_events([row[:3] for row in log]),
         traced=bool(traced),
+        key_id=key_id,
+        key_tools=None if key_id is None else keys.usable_tools(permissions),
+        progress=progress_from_text(progress),
     )
 
 
@@ -116,7 +131,8 @@ def check_base(tenant: str, response_id: str) -> Script[None]:
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:
     """Append to the log. Repeating it is harmless: the result of the first attempt may have got lost."""
     end = events.first + events.count
-    if (yield Statement("progress_response", (tenant, response_id, token, events.first, end))):
+    row = (tenant, response_id, token, events.first, end, progress_to_text(events.progress))
+    if (yield Statement("progress_response", row)):
         yield from _log(tenant, response_id, events)
         return
     _, _, stored = yield from _fence(tenant, response_id, token)

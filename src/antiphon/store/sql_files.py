@@ -18,9 +18,9 @@ class SqlFiles:
     def _now(self) -> int:
         return int(self._clock())
 
-    async def reserve_object(self, tenant: str, key: str, size: int, quota: FileQuota) -> None:
-        """Record an object that will be written."""
-        await self._db.write(file_scripts.reserve(tenant, key, size, quota))
+    async def reserve_object(self, tenant: str, key: str, size: int, quota: FileQuota) -> int:
+        """Record an object that will be written; the bytes that are stored."""
+        return await self._db.write(file_scripts.reserve(tenant, key, size, quota))
 
     async def release_object(self, key: str) -> bool:
         """Have an object deleted that is not needed."""

@@ -150,7 +150,7 @@ class SqlResponses(_SqlPort):
 
     async def take_approvals(self, tenant: str, request_ids: Sequence[str]) -> None:
         """Record answers before their calls run."""
-        await self._db.write(approvals.take(tenant, request_ids))
+        await self._db.write(approvals.take(tenant, request_ids, self._now()))
 
     async def item(self, tenant: str, item_id: str) -> StoredItem:
         """One stored item."""

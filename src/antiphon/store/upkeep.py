@@ -2,6 +2,7 @@
 
 from antiphon.store import (
     agent_scripts,
+    approvals,
     chains,
     chunk_scripts,
     file_scripts,
@@ -20,8 +21,8 @@ FORGET_OWNER_SECONDS = 3600.0
 
 
 def sweep(log_ttl: float, now: int, trace_ttl: float = TRACE_LIFETIME_SECONDS) -> Script[int]:
-    """Erase expired responses, old event logs and traces, expired agent runs, files, uploads and vector
-    stores, and dead owners; return how many."""
+    """Erase expired responses, old event logs and traces, old answers to approval requests, expired agent
+    runs, files, uploads and vector stores, and dead owners; return how many."""
     expired = yield Statement("expired_responses", (now, MAX_BATCH_ROWS))
     erased = yield from chains.forget_responses([(tenant, name, chain) for tenant, name, chain in expired])
     old = [tuple(row) for row in (yield Statement("old_logs", (log_ttl, MAX_BATCH_ROWS)))]
@@ -29,13 +30,15 @@ def sweep(log_ttl: float, now: int, trace_ttl: float = TRACE_LIFETIME_SECONDS) -
         yield Statement("delete_events", old, many=True)
         yield Statement("forget_log", old, many=True)
     old_traces = yield from traces.sweep(int(now - trace_ttl), MAX_BATCH_ROWS)
+    answers = yield from approvals.sweep(now, MAX_BATCH_ROWS)
     runs = yield Statement("expired_agent_runs", (now, MAX_BATCH_ROWS))
     yield from agent_scripts.forget(runs)
     files = yield from file_scripts.sweep(now)
     uploads = yield from upload_scripts.sweep(now)
     vector_stores = yield from sweep_vector_stores(now)
     dead = yield Statement("delete_dead_owners", (FORGET_OWNER_SECONDS,))
-    return erased + len(old) + old_traces + len(runs) + files + uploads + vector_stores + len(dead)
+    rows = len(old) + old_traces + answers + len(runs) + len(dead)
+    return erased + rows + files + uploads + vector_stores
 
 
 def sweep_vector_stores(now: int) -> Script[int]:

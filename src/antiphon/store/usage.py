@@ -98,7 +98,7 @@ def _percentiles(counts: dict[int, int]) -> Percentiles:
 
 
 def _percentile(times: Sequence[tuple[int, int]], wanted: int) -> int | None:
-    """The time within which so many hundredths of a response were done."""
+    """A percentile of the times: `wanted` is the percentage times the number of responses."""
     counted = 0
     for milliseconds, count in times:
         counted += count

@@ -2,11 +2,10 @@
 
 Indexes of the stores that were searched last are kept, within a bound. A search checks in its transaction
 that its index stands for the present version of the store, whichever process has changed it, and loads a
-newer one if not.
+newer one if not. It uses that one even if the store has changed again: files may arrive all the time.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -25,10 +24,12 @@ from antiphon.store.chunk_index import (
     Portion,
     SearchedFile,
     TermScores,
+    index_bytes,
     load_numpy,
 )
 from antiphon.store.chunk_words import term_tokens
 from antiphon.store.database import Database, Script, Statement
+from antiphon.store.index_cache import IndexCache, StoreKey
 from antiphon.store.ingestion_scripts import COMPONENT_BYTES, VectorWriter, wrong_dimensions
 from antiphon.store.vector_store_scripts import StoreRow
 from antiphon.store.vector_stores import Candidate, CandidateQuery
@@ -40,12 +41,12 @@ SMALL_STORE_PART = 8
 """A store that takes at most this part of it displaces others that were not used for longer."""
 MAX_QUERY_TERMS = 64
 """The terms of a query that are searched for; the rest is ignored."""
+MAX_READ_POSTINGS = 100_000
+"""Of one read, if every chunk had its terms: on SQLite, other reads wait for it about 15 ms."""
 MAX_SEARCHES_AT_ONCE = 4
 """Of one tenant."""
 _MAX_ATTEMPTS = 10
-"""How often a search begins again because its store was changed meanwhile."""
-
-_Key = tuple[str, str]
+"""How often a search begins again because its store was indexed anew, or vectors were erased, meanwhile."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -58,8 +59,16 @@ class Snapshot(Struct, frozen=True):
     @property
     def vector_bytes(self) -> int:
         """Of all vectors."""
-        dimensions = self.row.store.dimensions
-        return sum(portion.count for portion in self.portions) * dimensions * COMPONENT_BYTES
+        return self._rows * self.row.store.dimensions * COMPONENT_BYTES
+
+    @property
+    def other_bytes(self) -> int:
+        """About what the index needs beside the vectors."""
+        return index_bytes(self._rows, sum(file.memory_bytes for file in self.files))
+
+    @property
+    def _rows(self) -> int:
+        return sum(portion.count for portion in self.portions)
 
 
 class SimilarityQuery(Struct, frozen=True):
@@ -74,7 +83,7 @@ class SimilarityQuery(Struct, frozen=True):
 
 
 class VectorSearch(VectorWriter, Protocol):
-    """The vectors of a database. None as a result: the store was changed meanwhile."""
+    """The vectors of a database. None as a result: some are erased."""
 
     searches_large_stores: bool
     """Whether the database has an index for stores whose vectors are not in memory."""
@@ -107,16 +116,15 @@ class CandidateSearch:
         self._db = database
         self._vectors = vectors
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._indexes: OrderedDict[_Key, ChunkIndex] = OrderedDict()
-        self._loads: WeakValueDictionary[_Key, asyncio.Lock] = WeakValueDictionary()
+        self._indexes = IndexCache(max_bytes)
+        self._loads: WeakValueDictionary[StoreKey, asyncio.Lock] = WeakValueDictionary()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By tenant: searches compute in threads, of which there are few."""
 
     @property
     def memory_bytes(self) -> int:
         """About what the kept indexes need."""
-        return sum(index.memory_bytes for index in self._indexes.values())
+        return self._indexes.memory_bytes
 
     async def candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         """See `VectorStores`. Further searches of a tenant wait."""
@@ -126,40 +134,36 @@ class CandidateSearch:
 
     async def _candidates(self, tenant: str, store_id: str, query: CandidateQuery) -> Sequence[Candidate]:
         key = (tenant, store_id)
-        index = self._indexes.get(key)
+        index, must_be_current = self._indexes.get(key), True
         if index is None:
             await asyncio.to_thread(load_numpy)  # the first import would hold the event loop
         try:
             for _ in range(_MAX_ATTEMPTS):
                 if index is not None:
-                    found = await self._search(key, index, query)
+                    found = await self._search(key, index, query, must_be_current=must_be_current)
                     if found is not None:
                         return found
-                index = await self._load(key)
+                index = None  # one that is displaced takes no memory while another is loaded
+                index, must_be_current = await self._load(key), False
         except NotFound:
-            self._indexes.pop(key, None)
+            self._indexes.drop(key)
             raise
         raise StoreUnavailable(f"Vector store '{store_id}' changes too often to be searched now. Try again.")
 
     async def _search(
-        self, key: _Key, index: ChunkIndex, query: CandidateQuery
+        self, key: StoreKey, index: ChunkIndex, query: CandidateQuery, *, must_be_current: bool
     ) -> Sequence[Candidate] | None:
-        terms = list(dict.fromkeys(query.terms))[:MAX_QUERY_TERMS]
-        kept = index.kept_scores(terms)
-        missing = [term for term in terms if term not in kept]
-        now = int(self._clock())
-        read = await self._db.read(read_postings(key, index.version, index.chunk_set, missing, now))
+        """None: the index is not of the present version, if it must be, or its chunks are gone."""
+        read = await self._scores(key, index, query.terms, must_be_current=must_be_current)
         if read is None:
             return None
-        row, lists = read
-        if key in self._indexes:
-            self._indexes.move_to_end(key)
+        row, scores_by_term = read
         vector = query.vector if row.store.dimensions else None
         if vector is not None and len(vector) != row.store.dimensions * COMPONENT_BYTES:
             raise wrong_dimensions(row.store.id, row.store.dimensions)
         if not index.rows or query.limit < 1:
             return []
-        scores, mask, rows = await asyncio.to_thread(_by_words, index, query, kept, lists)
+        scores, mask, rows = await asyncio.to_thread(_by_words, index, query, scores_by_term)
         similar: Mapping[int, float] = dict.fromkeys(rows.tolist(), 0.0)
         if vector is not None:
             wanted = SimilarityQuery(*key, vector, mask, query, rows)
@@ -173,49 +177,79 @@ class CandidateSearch:
             for file_id, ordinal in [index.place(chunk)]
         ]
 
-    async def _load(self, key: _Key) -> ChunkIndex | None:
-        """The index of the present version; one search loads it for all that wait. None: it was changed."""
+    async def _scores(
+        self, key: StoreKey, index: ChunkIndex, query_terms: Sequence[str], *, must_be_current: bool
+    ) -> tuple[StoreRow, dict[str, TermScores]] | None:
+        """What the terms add to the scores. A few terms are read at a time: other reads get their turn."""
+        terms = list(dict.fromkeys(query_terms))[:MAX_QUERY_TERMS]
+        scores = index.kept_scores(terms)
+        missing = [term for term in terms if term not in scores] if index.rows else []
+        step = max(MAX_READ_POSTINGS // max(index.rows, 1), 1)
+        now = int(self._clock())
+        version = index.version if must_be_current else None
+        row = None
+        for start in range(0, max(len(missing), 1), step):
+            script = read_postings(key, version, index.chunk_set, missing[start : start + step], now)
+            read = await self._db.read(script)
+            if read is None:
+                return None
+            row, lists = read
+            if lists:
+                scores |= await asyncio.to_thread(_term_scores, index, lists)
+            version = None  # it was current during this search
+        assert row is not None
+        return row, scores
+
+    async def _load(self, key: StoreKey) -> ChunkIndex | None:
+        """The index of the present version, which one search loads for all. None: vectors are erased."""
         lock = self._loads.setdefault(key, asyncio.Lock())
         async with lock:
             snapshot = await self._db.read(read_snapshot(*key, int(self._clock())))
-            row, former = snapshot.row, self._indexes.get(key)
-            if former is not None and former.chunk_set != row.chunk_set:
-                former = None
-            if former is not None and former.version == row.version:
+            former = self._former(key, snapshot.row)
+            if former is not None and former.version == snapshot.row.version:
                 return former
-            cached = self._has_room(key, snapshot.vector_bytes)
-            blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
-            if blocks is None:
-                return None
-            index = await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
-            self._keep(key, index)
+            former = None  # it may be displaced while this waits
+            size = snapshot.other_bytes
+            cached = self._has_room(key, size + snapshot.vector_bytes)
+            size += snapshot.vector_bytes if cached else 0
+            async with self._indexes.room(key, size):
+                index = await self._read_index(key, snapshot, cached=cached)
+                if index is not None:
+                    self._indexes.keep(key, index)
             return index
 
-    def _has_room(self, key: _Key, needed: int) -> bool:
+    async def _read_index(self, key: StoreKey, snapshot: Snapshot, *, cached: bool) -> ChunkIndex | None:
+        row, former = snapshot.row, self._former(key, snapshot.row)
+        blocks = await self._vectors.blocks(snapshot, former.blocks if former else (), cached=cached)
+        if blocks is None:
+            return None
+        return await asyncio.to_thread(ChunkIndex, row.version, row.chunk_set, snapshot.files, blocks)
+
+    def _former(self, key: StoreKey, row: StoreRow) -> ChunkIndex | None:
+        """The index of the store that is kept, if its chunks are of the present set."""
+        former = self._indexes.get(key)
+        return former if former is not None and former.chunk_set == row.chunk_set else None
+
+    def _has_room(self, key: StoreKey, needed: int) -> bool:
         """Whether the vectors of a store are to be kept in memory. A large store displaces others only if the
         database cannot search it."""
-        if not self._vectors.searches_large_stores or needed <= self._max_bytes // SMALL_STORE_PART:
-            return needed <= self._max_bytes
-        others = sum(index.memory_bytes for other, index in self._indexes.items() if other != key)
-        return others + needed <= self._max_bytes
+        most = self._indexes.max_bytes
+        if not self._vectors.searches_large_stores or needed <= most // SMALL_STORE_PART:
+            return needed <= most
+        return self._indexes.has_room_beside_others(key, needed)
 
-    def _keep(self, key: _Key, index: ChunkIndex) -> None:
-        """Keep an index in place of those that were not used for the longest time."""
-        self._indexes[key] = index
-        self._indexes.move_to_end(key)
-        while self.memory_bytes > self._max_bytes and len(self._indexes) > 1:
-            self._indexes.popitem(last=False)
+
+def _term_scores(
+    index: ChunkIndex, lists: Mapping[str, Sequence[str | bytes | None]]
+) -> dict[str, TermScores]:
+    return {term: index.term_scores(term, levels) for term, levels in lists.items()}
 
 
 def _by_words(
-    index: ChunkIndex,
-    query: CandidateQuery,
-    kept: Mapping[str, TermScores],
-    lists: Mapping[str, Sequence[str | bytes | None]],
+    index: ChunkIndex, query: CandidateQuery, terms: Mapping[str, TermScores]
 ) -> tuple[Array, Array, Array]:
     """The lexical score of every chunk, which chunks the filter admits, and the rows of the best chunks."""
-    read = {term: index.term_scores(term, levels) for term, levels in lists.items()}
-    scores = index.lexical(each for _, each in sorted({**kept, **read}.items()))
+    scores = index.lexical(each for _, each in sorted(terms.items()))
     mask = index.mask(query.filter)
     return scores, mask, index.best(scores, mask, query.limit, 0.0)
 
@@ -224,7 +258,7 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
     """What an index of a store is made of."""
     row = yield from _searchable(tenant, store_id, now)
     files = [
-        SearchedFile(number, file_id, msgspec.json.decode(attributes))
+        SearchedFile(number, file_id, attributes)
         for number, file_id, attributes in (yield Statement("searched_files", (tenant, store_id)))
     ]
     portions = yield Statement("searched_portions", (tenant, store_id, row.chunk_set))
@@ -239,11 +273,14 @@ def read_snapshot(tenant: str, store_id: str, now: int) -> Script[Snapshot]:
 
 
 def read_postings(
-    key: _Key, version: int, chunk_set: int, terms: Sequence[str], now: int
+    key: StoreKey, version: int | None, chunk_set: int, terms: Sequence[str], now: int
 ) -> Script[tuple[StoreRow, dict[str, list[str | bytes | None]]] | None]:
-    """The slots of the chunks with each term, by how often it occurs; None: the store has another version."""
+    """The slots of the chunks with each term, by how often it occurs.
+
+    None: the store has another set of chunks, or is not of this version.
+    """
     row = yield from _searchable(*key, now)
-    if (row.version, row.chunk_set) != (version, chunk_set):
+    if row.chunk_set != chunk_set or version not in (None, row.version):
         return None
     tokens = {term: term_tokens(chunk_set, term) for term in terms}
     slots: dict[str, str | bytes | None] = {}

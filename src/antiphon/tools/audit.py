@@ -20,7 +20,7 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 
     tenant: str
     key_id: str | None = None
-    """The key of the request; None: none, one of the settings, a response that was resumed, or an agent."""
+    """The key of the request; None: none, one of the settings, or a response that was resumed."""
     response_id: str | None = None
     """The response that the call belongs to; None: a call of the agent."""
     tool: str

@@ -121,6 +121,7 @@ class CallRunner:
             audit(
                 ToolUse(
                     tenant=context.tenant,
+                    key_id=context.key_id,
                     tool="server_tool",
                     name=call.name,
                     outcome=outcome,

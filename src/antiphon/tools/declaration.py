@@ -44,6 +44,8 @@ class CallContext:
     call_id: str = ""
     """The same in every attempt of the call, so it can serve as an idempotency key."""
     tenant: str = ""
+    key_id: str | None = None
+    """The key of the request; None: none, or one of the settings."""
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,11 @@ class Machine:
         self._writer(ResponseQueued, self._response)
         return self._writer.take()
 
-    def resume(self, earlier: Sequence[Event]) -> list[Event]:
-        """Continue after the events of an earlier attempt, which are not emitted again. An item that they
-        leave open is closed as incomplete: its backend cannot be asked for the rest."""
+    def resume(self, earlier: Sequence[Event], spent: Usage | None = None) -> list[Event]:
+        """Continue after the events of an earlier attempt, which are not emitted again, and count what it has
+        spent. An item that they leave open is closed as incomplete: its backend cannot be asked for the
+        rest."""
+        self._spent = together(spent, self._spent)
         layout = SequentialLayout(self._opener)  # background responses have this one
         layout.resume(earlier)
         self._layout = layout
@@ -221,9 +223,9 @@ class Machine:
         return self._opener.private
 
     @property
-    def spent_tokens(self) -> int:
-        """The tokens of all rounds that another one follows, as far as they were reported."""
-        return 0 if self._spent is None else self._spent.total_tokens
+    def spent(self) -> Usage | None:
+        """The usage of all rounds that another one follows, as far as it was reported."""
+        return self._spent
 
     def end(self, now: int, save_error: AntiphonError | None = None) -> list[Event]:
         """The terminal event, and the error before it if the turn failed.
@@ -365,7 +367,7 @@ _LAYOUTS: Mapping[str, Callable[[Opener], Layout]] = {
 
 
 def _is_search(item: object) -> bool:
-    """Whether it is a search of the web; a page that was opened is none."""
+    """Whether it is a search of the web. Opening a page does not count."""
     if not isinstance(item, WebSearchCall):
         return False
     return not isinstance(item.action, dict) or item.action.get("type", "search") == "search"

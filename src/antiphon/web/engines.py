@@ -164,7 +164,7 @@ class HttpEngine:
 
 
 def make_engine(kind: EngineKind, url: str, key: str, seconds: float) -> HttpEngine:
-    """An engine of this kind. Raises `SettingsError` for an address that is none."""
+    """An engine of this kind. Raises `SettingsError` for an invalid address."""
     name, prefix = _KEY_HEADERS[kind]
     target = Target(
         name=kind,

@@ -1,6 +1,6 @@
 """`WebPageReader`: opens pages of the web as text.
 
-The addresses come from a model that reads text of strangers, so every hop passes the egress policy and the
+The addresses come from a model that reads untrusted text, so every hop passes the egress policy and the
 rules of the request, and the text is read in a child process with limits.
 """
 

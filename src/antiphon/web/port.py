@@ -83,7 +83,7 @@ class WebPages(Protocol):
 
 
 def host_of(url: str) -> str:
-    """The host of an address of the web; empty if it is none."""
+    """The host of an address; empty if it is not a web address."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").rstrip(".").lower()

@@ -29,6 +29,7 @@ from antiphon.server.app import App, AppOptions, Served
 from antiphon.server.auth import Keys
 from antiphon.server.descriptors import raise_limit, watch_descriptors
 from antiphon.server.guard import HostGuard
+from antiphon.server.websocket.connection import WebSocketLimits
 from antiphon.service.background import Background
 from antiphon.service.checks import Checks
 from antiphon.service.containers.api import ContainersApi
@@ -338,7 +339,9 @@ def build_app(
         max_bodies=server.max_bodies,
         max_held=server.max_held_bytes,
         max_memory=server.max_memory,
-        max_websocket_bytes=server.websocket_budget,
+        websockets=WebSocketLimits(
+            server_bytes=server.websocket_budget, history_bytes=server.websocket_history_budget
+        ),
         body_timeout=server.body_timeout,
         websocket=server.websocket,
         heartbeat=server.heartbeat,

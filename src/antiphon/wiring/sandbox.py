@@ -16,6 +16,7 @@ def sandbox_limits(options: InterpreterSettings) -> SandboxLimits:
         memory_bytes=options.memory_mb * MIB,
         disk_bytes=options.disk_mb * MIB,
         processes=options.processes,
+        cores=options.cores,
         run_seconds=options.run_seconds,
         output_bytes=options.output_kb * 1024,
     )

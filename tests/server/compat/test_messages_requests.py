@@ -338,7 +338,7 @@ NOTED: list[tuple[Any, str]] = [
         ({"speed": "fast", "service_tier": "standard_only"}, "'service_tier' is not used: 'speed' contradicts it"),
         ({"inference_geo": "eu"}, "not used here: inference_geo"),
         ({"tools": [{**WEATHER, "cache_control": {"type": "ephemeral"}}]}, "cache markers on tools are not passed on"),
-        ({"tools": [{**WEATHER, "defer_loading": True}]}, "'defer_loading' is not heeded: every tool is shown to the model"),
+        ({"tools": [{**WEATHER, "defer_loading": True}]}, "'defer_loading' is ignored: the model is shown every tool"),
         ({"tools": [{**WEATHER, "input_examples": [{}]}]}, "'input_examples' of tools are not shown to the model"),
     ]  # fmt: skip
 

@@ -19,6 +19,7 @@ from antiphon.protocol.sse import SseReader
 from antiphon.service.background import Background
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.session import ConnectionMemory, Session
+from antiphon.tenant_budget import TenantBudget
 from antiphon.turn.chunks import HEARTBEAT, CallDelta, CallStarted, Chunk, Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator
@@ -111,7 +112,7 @@ async def test_a_tool_round_with_the_complete_history_sent_again(
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_round_of_tools_in_the_memory_of_a_connection(kind: str, make_creator: MakeCreator) -> None:
     backend = script(kind)
-    creator, session = make_creator(backend), Session(ConnectionMemory())
+    creator, session = make_creator(backend), Session(ConnectionMemory(TenantBudget(2**20), "default"))
     first = await create_response(creator, session, tools=[ROUNDS[kind][0]], store=False)
     await create_response(
         creator, session, store=False, previous_response_id=first.id, input=[output_of(kind)]

@@ -16,6 +16,7 @@ from antiphon.sandbox.monty import Monty
 from antiphon.sandbox.port import RunResult, SandboxFile
 from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreter, read_code, text_for_model
+from antiphon.service.hosted_tools.container_use import REPLACED
 from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from tests.sandbox.sandboxes import SMALL, bubblewrap
@@ -130,11 +131,18 @@ async def test_a_chain_keeps_its_container_and_shows_the_output_again(
 async def test_a_container_that_expired_is_replaced(
     make_creator: MakeCreator, containers: Containers, clock: SettableClock
 ) -> None:
-    creator, backend = interpreting(make_creator, containers, code("x = 41"), ANSWER, code("x + 1"), ANSWER)
+    creator, backend = interpreting(
+        make_creator, containers, code("x = 41"), ANSWER, code("x + 1"), ANSWER, code("6 * 7"), ANSWER
+    )
     first = await create(creator, tools=[TOOL])
     clock.now += 21 * 60
-    await create(creator, tools=[TOOL], previous_response_id=first.id)
-    assert "NameError" in outputs(backend)[-1]
+    second = await create(creator, tools=[TOOL], previous_response_id=first.id)
+    shown = outputs(backend)[-1]
+    assert shown.startswith(f"{REPLACED}\nTraceback")
+    assert "NameError" in shown
+    third = await create(creator, tools=[TOOL], previous_response_id=second.id)
+    assert [one.startswith(REPLACED) for one in outputs(backend)[-2:]] == [True, False], "it is shown once"
+    assert third.status == "completed"
 
 
 async def test_images_are_outputs(make_creator: MakeCreator, containers: Containers) -> None:
@@ -167,7 +175,7 @@ async def test_a_container_that_is_killed_is_a_failed_call(
     assert isinstance(second, CodeInterpreterCall)
     assert (first.status, second.status) == ("failed", "completed")
     assert "could not be run" in outputs(backend)[0]
-    assert outputs(backend)[1] == "new"
+    assert outputs(backend)[1] == f"{REPLACED}\nnew"
     assert first.container_id != second.container_id
 
 

@@ -12,6 +12,7 @@ from antiphon.protocol.tool_items import CodeInterpreterCall, ShellCall, ShellCa
 from antiphon.service.containers.containers import ContainerLimits, Containers
 from antiphon.service.hosted_tools.code_interpreter import CodeInterpreter
 from antiphon.service.hosted_tools.container_shell import ContainerShell
+from antiphon.service.hosted_tools.container_use import REPLACED
 from antiphon.service.responses.create import Creator
 from antiphon.turn.chunks import CallDelta, CallFinished, CallStarted, Chunk, Finished, TextDelta
 from tests.sandbox.sandboxes import SMALL, bubblewrap
@@ -113,6 +114,27 @@ async def test_the_shell_and_the_interpreter_share_a_container(
     assert again.environment == environment
     assert "from python" in outputs(backend)[-1]
     assert "from python" in outputs(backend)[-2], "the next turn sees the output of earlier commands"
+
+
+async def test_the_model_is_shown_that_its_files_are_gone(
+    make_creator: MakeCreator, containers: Containers
+) -> None:
+    creator, backend = running(
+        make_creator,
+        containers,
+        called("shell", commands=["echo a > f"]),
+        ANSWER,
+        called("shell", commands=["cat f", "echo b >&2"]),
+        called("shell", commands=["echo c"]),
+        ANSWER,
+    )
+    first = await create(creator, tools=[TOOL])
+    await containers.aclose()
+    second = await create(creator, tools=[TOOL], previous_response_id=first.id)
+    [replaced, later] = [item.output for item in second.output if isinstance(item, ShellCallOutput)]
+    assert replaced[0]["stderr"].startswith(f"{REPLACED}\ncat: f:")
+    assert (replaced[1]["stderr"], later[0]["stderr"]) == ("b\n", ""), "it is shown once"
+    assert [REPLACED in shown for shown in outputs(backend)[-2:]] == [True, False]
 
 
 async def test_a_command_that_takes_too_long_is_ended(

@@ -20,6 +20,7 @@ from antiphon.service.responses.history_room import HistoryLimits
 from antiphon.service.responses.session import ConnectionMemory
 from antiphon.store.base import Conversation
 from antiphon.store.ports import Stores
+from antiphon.tenant_budget import TenantBudget
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
 from tests.service.conftest import MakeCreator, services_of
@@ -96,7 +97,7 @@ async def test_a_history_with_too_many_bytes_is_refused(make_creator: MakeCreato
 
 async def test_a_history_of_a_connection_has_the_same_limit(make_creator: MakeCreator) -> None:
     creator = make_creator(ScriptedBackend(ANSWER), history=HistoryLimits(items=1))
-    session = ConnectionMemory().session()
+    session = ConnectionMemory(TenantBudget(10**9), "t").session()
     first = creator.start(create_from(model="m", input="x", store=False), Caller.of("t"), session)
     parent = (await first.result()).id
     request = create_from(model="m", input="x", store=False, previous_response_id=parent)
@@ -151,10 +152,9 @@ async def test_whatever_happens_the_history_is_let_go(make_creator: MakeCreator,
     with pytest.raises(Exception, match="answer"):
         await create(creator, previous_response_id=last)
     assert held(creator) == 0, "failed"
-    for params in ({}, {"background": True}):
-        with pytest.raises(InvalidRequest):
-            await create(creator, previous_response_id=last, input=stray, **params)
-        assert held(creator) == 0, "rejected"
+    with pytest.raises(InvalidRequest):
+        await create(creator, previous_response_id=last, input=stray)
+    assert held(creator) == 0, "rejected"
     run = creator.start(create_from(model="m", input="x", stream=True, previous_response_id=last), caller)
     events = run.events()
     await anext(events)
@@ -182,7 +182,7 @@ async def test_a_long_history_counts_as_input(make_creator: MakeCreator) -> None
     backend = ScriptedBackend(ANSWER, ANSWER, ANSWER)
     creator = make_creator(backend)
     last = await long_response(creator)
-    session = ConnectionMemory().session()
+    session = ConnectionMemory(TenantBudget(10**9), "t").session()
     request = create_from(model="m", input="x", store=False, previous_response_id=last)
     remembered = await creator.start(request, Caller.of("t"), session).result()
     request = create_from(model="m", input="x", store=False, previous_response_id=remembered.id)

@@ -14,6 +14,7 @@ from antiphon.service.responses.create import Creator
 from antiphon.service.responses.session import ConnectionMemory
 from antiphon.store.base import Conversation, Page
 from antiphon.store.ports import Stores
+from antiphon.tenant_budget import TenantBudget
 from antiphon.turn.chunks import Finished, HostedItemDone, TextDelta
 from antiphon.turn.sealing import SealKey
 from tests.service.conftest import MakeCreator
@@ -80,7 +81,7 @@ async def test_a_conversation_has_it(make_creator: MakeCreator, store: Stores) -
 async def test_a_connection_remembers_it(make_creator: MakeCreator) -> None:
     backend = ScriptedBackend([DONE], [ANSWER])
     creator = make_creator(backend)
-    session = ConnectionMemory().session()
+    session = ConnectionMemory(TenantBudget(2**20), "default").session()
     request = create_from(model="m", input="hi", store=False)
     first = await creator.start(request, CALLER, session).result()
     again = create_from(model="m", input="hi", store=False, previous_response_id=first.id)

@@ -114,7 +114,7 @@ async def test_a_long_page_is_read_part_by_part(make_creator: MakeCreator) -> No
     assert second.endswith("[Part 2 of 3. To read on, open the page with 'part': 3.]")
     assert "Line 0 of" in first
     assert "Line 0 of" not in second
-    assert third == "The call failed: The page has 3 part(s) only; 'part' is 9."
+    assert third == "The call failed: 'part' is 9, but the page has 3. Send a smaller number."
     calls = [item for item in backend.turns[-1].items if isinstance(item, FunctionCall)]
     assert calls[1].arguments == f'{{"url":"{URL}","part":2}}'
     await create(creator, tools=[TOOL], previous_response_id=response.id, input="Sure?")

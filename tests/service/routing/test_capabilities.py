@@ -51,8 +51,8 @@ async def test_hosted_tools_without_a_server_are_rejected_or_omitted_as_configur
         "unsupported",
         "unsupported",
     )
-    assert "left out and reported" in manifest.tools["web_search"].why
-    assert "refused with a 400" in manifest.tools["file_search"].why
+    assert "omitted and reported" in manifest.tools["web_search"].why
+    assert "rejected with a 400" in manifest.tools["file_search"].why
 
 
 async def test_a_tool_that_the_backend_takes_as_it_is_declared_is_native() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,36 @@ async def test_passages_have_paths_lines_and_symbols(
     scope = parse_scope({"must": [{"key": "file_name", "match": {"value": "travel.md"}}]})
     found = await retriever.retrieve("days of leave trains", scope=scope, limit=5)
     assert [chunk.path for chunk in found] == ["docs/travel.md"]
+
+
+@pytest.mark.parametrize("path", ["private.txt", "/private.txt", "docs/../private.txt", "pipe"])
+async def test_an_attribute_names_no_file_to_open(
+    world: World, sync: FolderSync, retriever: StoreRetriever, tmp_path: Path, path: str
+) -> None:
+    """Clients set attributes, too; only files that were found in the folders are opened."""
+    (tmp_path / "private.txt").write_text("\n\nA private line.\n")
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    await settle(world, sync)
+    path = str(tmp_path) + path if path.startswith("/") else path
+    await world.add(await sync.store_id(), "A private line.", "a.txt", attributes={"path": path})
+    try:
+        async with asyncio.timeout(10):
+            [chunk] = await retriever.retrieve("private line", scope=Scope(), limit=1)
+    finally:
+        os.close(pipe)
+    assert (chunk.path, chunk.start_line, chunk.end_line) == (path, 1, 1)
+
+
+async def test_a_file_that_was_replaced_since_the_scan_is_not_opened(
+    world: World, sync: FolderSync, retriever: StoreRetriever, docs: Path, tmp_path: Path
+) -> None:
+    await settle(world, sync)
+    (tmp_path.parent / "outside.md").write_text("\n\n" + HOLIDAYS)
+    (docs / "holidays.md").unlink()
+    (docs / "holidays.md").symlink_to(tmp_path.parent / "outside.md")
+    [chunk] = await retriever.retrieve("days of leave", scope=Scope(), limit=1)
+    assert (chunk.start_line, chunk.end_line) == (1, 3)
 
 
 async def test_words_alone_rank_while_the_embedding_model_fails(

@@ -2,13 +2,14 @@ import { useState } from "preact/hooks";
 import { send } from "../lib/api.ts";
 import { useLoad } from "../lib/load.ts";
 import { safeHref } from "../lib/markdown.ts";
-import type { Annotation, Item } from "../lib/types.ts";
+import { passagesOf } from "../lib/passages.ts";
+import type { Annotation, Item, SearchHit } from "../lib/types.ts";
 import { Dialog } from "./dialog.tsx";
 import { SafeLink } from "./markdown.tsx";
 import { Pre, Text } from "./plain-text.tsx";
 import { ErrorState, Loading } from "./states.tsx";
 
-/** The sources of a text. One of a file opens the passage that was found. */
+/** The sources of a text. One of a file opens the passage that is cited. */
 export function Citations({
   annotations,
   siblings,
@@ -40,22 +41,53 @@ export function Citations({
 }
 
 function Source({ annotation, siblings }: { annotation: Annotation; siblings: readonly Item[] }) {
-  const hits = siblings
-    .flatMap((item) => item.results ?? [])
-    .filter(({ file_id }) => file_id !== undefined && file_id === annotation.file_id);
-  if (hits.length === 0) return <FileText fileId={annotation.file_id ?? ""} />;
+  const { cited, others } = passagesOf(annotation, siblings);
+  const label = annotation.antiphon?.label;
   return (
     <>
-      {hits.map((hit, index) => (
-        <section key={index} class="stack">
+      {cited.map((hit, index) => (
+        <section key={index} class="stack" aria-label="Cited passage">
           <h3>
-            Passage {index + 1}
-            {hit.score !== undefined && <span class="muted"> · score {hit.score.toFixed(3)}</span>}
+            <PassageTitle hit={hit} />
           </h3>
           <Pre text={hit.text ?? ""} />
         </section>
       ))}
+      {cited.length === 0 && (
+        <>
+          {label && (
+            <p>
+              The citation names <Text text={label} />.
+            </p>
+          )}
+          <FileText fileId={annotation.file_id ?? ""} />
+        </>
+      )}
+      {others.length > 0 && <h3>Other passages of this file that were found</h3>}
+      {others.map((hit, index) => (
+        <details key={index}>
+          <summary>
+            <PassageTitle hit={hit} />
+          </summary>
+          <Pre text={hit.text ?? ""} />
+        </details>
+      ))}
       <a href={`#/files/${annotation.file_id}`}>Open the file</a>
+    </>
+  );
+}
+
+/** `Passage 4, page 3 · score 0.812`: places are counted from 1. */
+function PassageTitle({ hit: { antiphon: place, score } }: { hit: SearchHit }) {
+  return (
+    <>
+      Passage{place?.chunk !== undefined && ` ${place.chunk + 1}`}
+      {place?.label && (
+        <>
+          , <Text text={place.label} />
+        </>
+      )}
+      {score !== undefined && <span class="muted"> · score {score.toFixed(3)}</span>}
     </>
   );
 }

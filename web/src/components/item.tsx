@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { prettyJson } from "../lib/format.ts";
 import type { LiveItem } from "../lib/live.ts";
+import { prettyJson } from "../lib/pretty-json.ts";
 import type { Annotation, Item, Part } from "../lib/types.ts";
 import { Citations } from "./citations.tsx";
 import { JsonTree } from "./json.tsx";

@@ -38,6 +38,25 @@ export function LongText({ text, first = FIRST_CHARS }: { text: string; first?: 
   );
 }
 
+/** So rarely does the beginning of a growing text move, which would otherwise be read while it changes. */
+const CUT_STEP_CHARS = 5000;
+
+/** The end of a text that grows: what is long is cut at its beginning, and shown on demand. */
+export function GrowingText({ text }: { text: string }) {
+  const [shown, setShown] = useState(FIRST_CHARS);
+  const cut = Math.floor(Math.max(0, text.length - shown) / CUT_STEP_CHARS) * CUT_STEP_CHARS;
+  return (
+    <>
+      {cut > 0 && (
+        <button type="button" class="link more" onClick={() => setShown(shown + MORE_CHARS)}>
+          Show more ({count(cut)} characters before)
+        </button>
+      )}
+      <Text text={text.slice(cut)} />
+    </>
+  );
+}
+
 export function Pre({ text }: { text: string }) {
   return (
     <pre class="block" tabIndex={0}>

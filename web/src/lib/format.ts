@@ -51,12 +51,3 @@ export function fullTime(seconds: number | null | undefined): string {
 export function shortId(id: string): string {
   return id.length <= 20 ? id : `${id.slice(0, 11)}…${id.slice(-5)}`;
 }
-
-/** JSON, indented; a text that is none as it is. */
-export function prettyJson(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}

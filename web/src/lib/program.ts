@@ -12,8 +12,8 @@ export function programFor(
   switch (language) {
     case "curl": {
       const lines = Object.entries(headers).map(([name, value]) => `  -H '${name}: ${value}' \\\n`);
-      const quoted = json.replaceAll("'", "'\\''");
-      return `curl ${origin}/v1/responses \\\n  -H "Authorization: Bearer $OPENAI_API_KEY" \\\n  -H 'content-type: application/json' \\\n${lines.join("")}  -d '${quoted}'\n`;
+      // Not as an argument, which may have at most 128 kB. No line of JSON is the word that ends the body.
+      return `curl ${origin}/v1/responses \\\n  -H "Authorization: Bearer $OPENAI_API_KEY" \\\n  -H 'content-type: application/json' \\\n${lines.join("")}  --data-binary @- <<'BODY'\n${json}\nBODY\n`;
     }
     case "Python": {
       const extra = Object.keys(headers).length > 0 ? `, extra_headers=${pythonLiteral(headers, 0)}` : "";

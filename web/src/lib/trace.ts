@@ -20,13 +20,8 @@ export interface TraceRound {
   readonly upstream: string;
   readonly kind?: string | null;
   readonly model?: string | null;
-  readonly request: {
-    readonly method?: string;
-    readonly url?: string;
-    readonly headers?: unknown;
-    readonly body: unknown;
-    readonly truncated?: boolean;
-  };
+  /** Null for a backend without HTTP, and if nothing was sent. */
+  readonly request: SentRequest | null;
   readonly answer: {
     readonly status?: number | null;
     readonly headers?: unknown;
@@ -36,6 +31,14 @@ export interface TraceRound {
   } | null;
   readonly downgrades: readonly unknown[];
   readonly attempts: readonly unknown[];
+}
+
+export interface SentRequest {
+  readonly method?: string;
+  readonly url?: string;
+  readonly headers?: unknown;
+  readonly body: unknown;
+  readonly truncated?: boolean;
 }
 
 /** A stored event: `GET /v1/responses/{id}/events`. */

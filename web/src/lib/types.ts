@@ -30,6 +30,14 @@ export interface SearchHit {
   readonly filename?: string;
   readonly score?: number;
   readonly text?: string;
+  readonly antiphon?: PassagePlace;
+}
+
+/** Where a passage is in its vector store. A page of the web has none. */
+export interface PassagePlace {
+  readonly vector_store_id?: string;
+  readonly chunk?: number;
+  readonly label?: string;
 }
 
 export interface Part {
@@ -52,6 +60,7 @@ export interface Annotation {
   readonly index?: number;
   readonly start_index?: number;
   readonly end_index?: number;
+  readonly antiphon?: PassagePlace;
 }
 
 export interface Usage {

@@ -185,4 +185,4 @@ class McpRoutes:
 def _check_unanswered(message: RpcMessage, era: RequestEra) -> None:
     """Notifications are accepted, and change nothing. Replies have no place in the newest era."""
     if not message.method and era.modern:
-        raise RpcFault(INVALID_REQUEST, "This server sends no requests, so it takes no replies.")
+        raise RpcFault(INVALID_REQUEST, "Unexpected JSON-RPC response: this server sends no requests.")

@@ -88,7 +88,7 @@ def read_message(data: bytes | Raw) -> RpcMessage:
     method = "" if isinstance(found.method, UnsetType) else found.method
     replied = not isinstance(found.result, UnsetType) or not isinstance(found.error, UnsetType)
     if not method and not replied:
-        raise RpcFault(INVALID_REQUEST, "This is no JSON-RPC message: it has neither a method nor a result.")
+        raise RpcFault(INVALID_REQUEST, "Invalid JSON-RPC message: it needs 'method', 'result' or 'error'.")
     params = b"{}" if isinstance(found.params, UnsetType) else bytes(found.params)
     return RpcMessage(None if isinstance(found.id, UnsetType) else found.id, method, params)
 

@@ -138,7 +138,9 @@ class ConformanceRoutes:
             wanted = decode(await self._bodies.read_within(exchange, lease) or b"{}", _Checked)
             lease.expect_disconnect()
             if exchange.address is None:
-                raise InvalidRequest("This server has no address that it could check.", code="no_address")
+                raise InvalidRequest(
+                    "The checks need a TCP address, and this server has none.", code="no_address"
+                )
             if self._running:
                 message = "A run of the checks is under way. Wait until it has ended."
                 raise Conflict(message, code="conformance_running")

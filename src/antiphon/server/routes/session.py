@@ -13,7 +13,7 @@ from antiphon.server.error_shapes import Header
 from antiphon.server.exchange import BodyReader, Exchange
 from antiphon.server.guard import check_origin
 from antiphon.server.routing import Route
-from antiphon.server.sessions import Session, Sessions, set_cookie
+from antiphon.server.sessions import Session, Sessions, cookie_name, set_cookie
 from antiphon.store.ports import KeyStore
 
 
@@ -31,11 +31,11 @@ class SessionRoutes:
         self._bodies = bodies
 
     async def retrieve(self, exchange: Exchange) -> None:
-        """Who the cookie of this browser stands for."""
+        """The caller of the session cookie."""
         check_origin(exchange.head)
         if not self._keys.needed:
             return await self._send(exchange, OPERATOR, None)
-        found = self._sessions.find(exchange.header_values("cookie"))
+        found = self._sessions.find(exchange.header_values)
         session, caller = found or (None, None)
         await self._send(exchange, caller, session)
 
@@ -51,9 +51,7 @@ class SessionRoutes:
     async def delete(self, exchange: Exchange) -> None:
         """Sign out: the answer clears the cookie. Another web page cannot do this."""
         check_origin(exchange.head)
-        cookies = exchange.header_values("cookie")
-        if cookies and self._sessions.find(cookies) is not None:
-            self._sessions.authenticate(exchange.header_values)
+        self._sessions.authenticate(exchange.header_values)
         caller = None if self._keys.needed else OPERATOR
         await self._send(exchange, caller, None, ((b"set-cookie", _cookie(exchange, "")),))
 
@@ -93,4 +91,4 @@ class SessionRoutes:
 def _cookie(exchange: Exchange, value: str) -> bytes:
     forwarded = exchange.header_values("x-forwarded-proto")
     secure = exchange.scheme == "https" or forwarded[:1] == ["https"]
-    return set_cookie(value, secure=secure)
+    return set_cookie(cookie_name(exchange.header_values("host")), value, secure=secure)

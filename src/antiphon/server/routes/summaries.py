@@ -26,8 +26,8 @@ class SummaryRoutes:
         self._summaries = summaries
 
     async def list(self, exchange: Exchange) -> None:
-        """A page of responses: those under way first, then the newest. A WebSocket handshake that reaches
-        this route through a proxy without support for it asks for something else."""
+        """A page of responses: those under way first, then the newest. A WebSocket handshake that a proxy has
+        broken gets a 426."""
         if exchange.header_values("upgrade"):
             raise UpgradeRequired
         query = exchange.query()

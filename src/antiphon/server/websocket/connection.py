@@ -31,6 +31,8 @@ class WebSocketLimits:
     """Their size together."""
     server_bytes: int = 64 * 1024 * 1024
     """The size of the large frames of all connections whose turns have not ended."""
+    history_bytes: int = 256 * 1024 * 1024
+    """The size of the histories that all connections remember."""
 
 
 class Connection:

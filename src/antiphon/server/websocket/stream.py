@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,12 +16,15 @@ from antiphon.protocol.frames import Frame, FrameWriter, parse_create_frame
 from antiphon.protocol.profile import Profile
 from antiphon.protocol.requests import StreamOptions
 from antiphon.protocol.shape import Shape
+from antiphon.server.admission import CHEAP_BODY_BYTES
 from antiphon.server.error_shapes import internal_error
 from antiphon.server.lifetime import ClientGone, Lifetimes
+from antiphon.server.start_queue import StartQueue
 from antiphon.server.websocket.channel import Channel
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.run import ResponseRun
 from antiphon.service.responses.session import ConnectionMemory
+from antiphon.tenant_budget import TenantBudget
 
 logger = logging.getLogger(__name__)
 
@@ -32,32 +35,10 @@ Admit = Callable[[], Caller]
 """The caller of a connection; raises `Unauthorized` when its key has ended."""
 
 
-class FrameBudget:
-    """How many bytes of large frames all connections of a server hold. A tenant may use half of them."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._tenants: Counter[str] = Counter()
-
-    def charge(self, tenant: str, size: int) -> bool:
-        """Returns whether there is room for so many bytes."""
-        used = self._tenants[tenant]
-        if self._tenants.total() + size > self._max_bytes or (used and used + size > self._max_bytes // 2):
-            return False
-        self._tenants[tenant] += size
-        return True
-
-    def release(self, tenant: str, size: int) -> None:
-        """Give bytes back."""
-        self._tenants[tenant] -= size
-        if not self._tenants[tenant]:
-            del self._tenants[tenant]
-
-
 class HeldFrames:
     """The large frames of one connection whose turns have not ended."""
 
-    def __init__(self, budget: FrameBudget, tenant: str) -> None:
+    def __init__(self, budget: TenantBudget, tenant: str) -> None:
         self._budget = budget
         self._tenant = tenant
         self._charged_bytes = 0
@@ -94,6 +75,7 @@ class Shared:
     channel: Channel
     memory: ConnectionMemory
     frames: HeldFrames
+    starts: StartQueue
     turns: asyncio.Semaphore
     admit: Admit
     profile: Profile
@@ -151,7 +133,11 @@ class SocketStream:
         if shared.ending is not None:
             raise shared.ending
         caller = shared.admit()
+        if len(frame.body) > CHEAP_BODY_BYTES and not shared.starts.start_now(caller.tenant):
+            await shared.starts.wait(caller.tenant)
         create = parse_create_frame(frame.body, shared.profile)
+        if len(frame.body) > UNCHARGED_BYTES:
+            await asyncio.sleep(0)
         self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())
         if create.generate:
             await self._run(shared.creator.start(create.request, caller, self._session), frame)

@@ -107,7 +107,7 @@ class Containers:
     ) -> Container:
         """A new container. If the tenant has too many, its longest unused automatic one ends."""
         await self.expire()
-        await self._make_room(tenant)
+        replaced = self._check_room(tenant)
         now = self._clock()
         container = Container(
             id=self.ids.new("cntr"),
@@ -123,6 +123,13 @@ class Containers:
             known=KnownFiles(self.ids, self._clock),
         )
         self._containers[container.id] = container
+        if replaced is not None:
+            # It counts as ended at once: others that are created meanwhile need room of their own.
+            try:
+                await self._end_logged(replaced)
+            except asyncio.CancelledError:
+                await self._end_logged(container)
+                raise
         return container
 
     def find(self, tenant: str, container_id: str) -> Container | None:
@@ -270,7 +277,8 @@ class Containers:
         container.known.add([SandboxFile(file.filename, offset)], "user")
         return file.filename
 
-    async def _make_room(self, tenant: str) -> None:
+    def _check_room(self, tenant: str) -> Container | None:
+        """The container that has to end before another one is made. Raises if none can."""
         living = [container for container in self._containers.values() if not container.ended]
         owned = [container for container in living if container.tenant == tenant]
         if len(owned) >= self._limits.per_tenant:
@@ -278,9 +286,10 @@ class Containers:
             if not unused:
                 message = f"There are {len(owned)} containers; delete one, or wait until one has expired."
                 raise TooManyRequests(message, code="too_many_containers")
-            await self._end_logged(min(unused, key=lambda container: container.last_active_at))
-        elif len(living) >= self._limits.total:
+            return min(unused, key=lambda container: container.last_active_at)
+        if len(living) >= self._limits.total:
             raise Overloaded("The server has no room for another container now.")
+        return None
 
     async def _end_logged(self, container: Container) -> None:
         """End a container; that it fails is no reason to leave others as they are."""

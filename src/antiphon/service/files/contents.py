@@ -5,9 +5,10 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from antiphon.errors import AntiphonError, BodyTooLarge
+from antiphon.service.files.pending import PendingBytes, WriteAllowance
 from antiphon.store.blobs.port import PIECE_BYTES, BlobStore, BlobWriter
 from antiphon.store.files import FileQuota, FileStore
 
@@ -28,24 +29,30 @@ class Contents:
     blobs: BlobStore
     quota: FileQuota
     entropy: Callable[[int], bytes]
+    pending: PendingBytes = field(default_factory=PendingBytes)
 
     @asynccontextmanager
     async def write(
-        self, tenant: str, max_bytes: int, expected_bytes: int = 0
+        self, tenant: str, max_bytes: int, expected_bytes: int = 0, charged_bytes: int = 0
     ) -> AsyncGenerator["ContentWriter", None]:
         """A new object. Unless a row refers to it at the end of the context, it is deleted.
 
-        `expected_bytes` must fit into the quota of the tenant.
+        It must fit into the quota of the tenant, together with what else is being written: `expected_bytes`
+        at once, and the rest when it arrives. `charged_bytes` of it count for the quota already.
         """
-        key = self._new_key(tenant)
-        await self.store.reserve_object(tenant, key, expected_bytes, self.quota)
+        key, usage = self._new_key(tenant), self.pending.of(tenant)
+        usage.stored = await self.store.reserve_object(tenant, key, expected_bytes, self.quota)
+        allowance = WriteAllowance(usage, self.quota, charged_bytes)
         writer = None
         try:
-            writer = ContentWriter(key, await self.blobs.create(key), max_bytes)
+            allowance.cover(expected_bytes)
+            writer = ContentWriter(key, await self.blobs.create(key), max_bytes, allowance)
             yield writer
         except BaseException:
             await self._discard(key, writer)
             raise
+        finally:
+            allowance.end()
 
     def read(self, key: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         """The bytes [start, end) of an object."""
@@ -83,21 +90,23 @@ class Contents:
 class ContentWriter:
     """Collects pieces of any size. They are hashed and written in threads, while the next ones arrive."""
 
-    def __init__(self, key: str, blob: BlobWriter, max_bytes: int) -> None:
+    def __init__(self, key: str, blob: BlobWriter, max_bytes: int, allowance: WriteAllowance) -> None:
         self.key = key
         self.size = 0
         self._blob: BlobWriter | None = blob
         self._max_bytes = max_bytes
+        self._allowance = allowance
         self._hash = hashlib.sha256()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
 
     async def write(self, piece: bytes) -> None:
-        """Append a piece. Raises `BodyTooLarge` beyond the limit."""
+        """Append a piece. Raises `BodyTooLarge` beyond the limit, and `InvalidRequest` beyond the quota."""
         self.size += len(piece)
         if self.size > self._max_bytes:
             raise BodyTooLarge(f"The file is too large; the limit is {self._max_bytes:,} bytes.")
+        self._allowance.cover(self.size)
         self._pending.append(piece)
         self._pending_bytes += len(piece)
         if self._pending_bytes >= PIECE_BYTES or len(self._pending) >= MAX_PENDING_PIECES:
@@ -111,6 +120,7 @@ class ContentWriter:
         assert blob is not None
         await blob.commit()
         self._blob = None
+        self._allowance.settle()
         return self._hash.hexdigest()
 
     async def abort(self) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
@@ -38,6 +39,10 @@ class Uploads:
 
     files: Files
     max_bytes: int = DEFAULT_MAX_UPLOAD_BYTES
+    _completing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
+        default_factory=WeakValueDictionary[tuple[str, str], asyncio.Lock]
+    )
+    """By tenant and upload."""
 
     async def create(self, caller: Caller, new: NewUpload) -> Upload:
         """A new upload without parts."""
@@ -79,7 +84,22 @@ class Uploads:
         self, caller: Caller, upload_id: str, wanted: CompleteUpload
     ) -> tuple[Upload, StoredFile]:
         """Join the parts. Completing an upload again returns what became of it: a client may have missed the
-        first answer."""
+        first answer. At the same time it is joined once."""
+        lock = self._completing.setdefault((caller.tenant, upload_id), asyncio.Lock())
+        async with lock:
+            return await self._complete(caller, upload_id, wanted)
+
+    async def cancel(self, caller: Caller, upload_id: str) -> Upload:
+        """Cancel an upload and delete its parts. Cancelling it again changes nothing."""
+        upload = await self.files.store.upload(caller.tenant, upload_id)
+        if upload.status == "cancelled":
+            return upload
+        await self.files.contents.delete(await self.files.store.cancel_upload(caller.tenant, upload_id))
+        return await self.files.store.upload(caller.tenant, upload_id)
+
+    async def _complete(
+        self, caller: Caller, upload_id: str, wanted: CompleteUpload
+    ) -> tuple[Upload, StoredFile]:
         store, contents = self.files.store, self.files.contents
         upload = await store.upload(caller.tenant, upload_id)
         if upload.status == "completed" and upload.file is not None:
@@ -89,7 +109,7 @@ class Uploads:
         parts = _chosen(wanted.part_ids, await store.parts(caller.tenant, upload_id))
         _check_size(upload, parts)
         # The parts count for the quota already, and go when the file comes.
-        async with contents.write(caller.tenant, upload.bytes) as writer:
+        async with contents.write(caller.tenant, upload.bytes, charged_bytes=upload.bytes) as writer:
             md5 = await self._join(parts, writer)
             if wanted.md5 is not None and md5 != wanted.md5:
                 raise _other_md5(md5, wanted.md5)
@@ -103,14 +123,6 @@ class Uploads:
             unneeded = await store.complete_upload(caller.tenant, upload_id, file, contents.quota)
         await contents.delete(unneeded)
         return await store.upload(caller.tenant, upload_id), file
-
-    async def cancel(self, caller: Caller, upload_id: str) -> Upload:
-        """Cancel an upload and delete its parts. Cancelling it again changes nothing."""
-        upload = await self.files.store.upload(caller.tenant, upload_id)
-        if upload.status == "cancelled":
-            return upload
-        await self.files.contents.delete(await self.files.store.cancel_upload(caller.tenant, upload_id))
-        return await self.files.store.upload(caller.tenant, upload_id)
 
     async def _pending(self, caller: Caller, upload_id: str) -> Upload:
         upload = await self.files.store.upload(caller.tenant, upload_id)

@@ -37,7 +37,7 @@ class ToolScope(Struct, frozen=True):
     tenant: str
     include: frozenset[str] = frozenset()
     key_id: str | None = None
-    """The key of the request; None: none, or one of the settings, or a process that resumes the response."""
+    """The key of the request; None: none, or one of the settings."""
     response_id: str = ""
     native: frozenset[str] = frozenset()
     """The types of tools that the servers of the model run themselves."""

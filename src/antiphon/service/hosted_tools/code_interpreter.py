@@ -103,7 +103,8 @@ class CodeInterpreterFunction:
             outputs = [{"type": "logs", "logs": result.logs}] if result.logs else []
             outputs += await self._images(container, result.changed)
         item = CodeInterpreterCall(status="completed", code=code, container_id=container.id, outputs=outputs)
-        yield [HostedItemDone(item, _private(text_for_model(result)), index)]
+        shown = "\n".join(filter(None, (self.use.take_note(), text_for_model(result))))
+        yield [HostedItemDone(item, _private(shown), index)]
 
     def failure(self, call: HostedCall, reason: str) -> HostedItemDone:
         """A run that failed; the model is shown the reason."""

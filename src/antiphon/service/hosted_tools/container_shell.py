@@ -107,7 +107,7 @@ class ContainerShellFunction:
             seconds = min(timeout_ms / 1000, left) if timeout_ms and timeout_ms > 0 else left
             result = await self.use.containers.run_command(container, command, seconds)
         self.use.pictures |= {file.name: None for file in result.changed if is_image(file.name)}
-        return _output(result, longest if longest and longest > 0 else None)
+        return _output(result, longest if longest and longest > 0 else None, self.use.take_note())
 
     def failure(self, call: HostedCall, reason: str) -> HostedItemDone:
         """Commands that failed; the model is shown the reason."""
@@ -125,9 +125,9 @@ class ContainerShellFunction:
         return None
 
 
-def _output(result: CommandResult, longest: int | None) -> JsonObject:
+def _output(result: CommandResult, longest: int | None, note: str) -> JsonObject:
     """The output of a command; of each stream at most `longest` characters."""
-    stderr = result.stderr[:longest]
+    stderr = "\n".join(filter(None, (note, result.stderr[:longest])))
     if result.dropped_bytes:
         stderr += f"[{result.dropped_bytes:,} more bytes of output are left out]"
     code = result.exit_code

@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -13,6 +14,7 @@ from antiphon.protocol.tool_items import CodeInterpreterCall, ShellCall
 from antiphon.service.containers.containers import Container, Containers
 from antiphon.service.hosted_tools.base import ToolScope
 
+REPLACED = "[The container is a new one: variables and files of earlier calls are gone.]"
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -32,6 +34,8 @@ class ContainerUse:
     making: asyncio.Lock = field(default_factory=asyncio.Lock)
     pictures: dict[str, None] = field(default_factory=dict[str, None])
     """The names of images that were written, and that no message has cited yet."""
+    note: str = ""
+    """What the model is shown before the next output."""
 
     async def get(self) -> Container:
         """The container; an automatic one that has ended is replaced."""
@@ -40,11 +44,13 @@ class ContainerUse:
             if self.container is None or (auto is not None and self.container.ended):
                 file_ids = tuple(auto.file_ids or ()) if auto is not None else ()
                 scope = self.scope
+                replaces = self.container is not None or any(map(_container_of, _newest_first(scope)))
                 self.container = self.containers.made_for(scope.tenant, scope.response_id, file_ids)
                 if self.container is None:
                     memory = self.containers.check_memory(
                         None if auto is None else auto.memory_limit, "tools"
                     )
+                    self.note = REPLACED if replaces else ""
                     self.container = await self.containers.create(
                         scope.tenant,
                         "auto",
@@ -54,6 +60,11 @@ class ContainerUse:
                         automatic=True,
                     )
             return self.container
+
+    def take_note(self) -> str:
+        """The note, which is shown once."""
+        note, self.note = self.note, ""
+        return note
 
     def cite(self, name: str) -> JsonObject | None:
         """The citation of a file of the container; None if there is none of this name."""
@@ -89,13 +100,17 @@ async def open_container(
 
 def _earlier(containers: Containers, scope: ToolScope, wanted: AutoContainer) -> Container | None:
     """The container of the last run in the context, if it still lives and has the files."""
-    for item in chain(reversed(scope.items), reversed(scope.history)):
+    for item in _newest_first(scope):
         container_id = _container_of(item)
         if container_id is not None:
             found = containers.find(scope.tenant, container_id)
             if found is not None and set(wanted.file_ids or ()) <= set(found.file_ids):
                 return found
     return None
+
+
+def _newest_first(scope: ToolScope) -> Iterator[Item]:
+    return chain(reversed(scope.items), reversed(scope.history))
 
 
 def _container_of(item: Item) -> str | None:

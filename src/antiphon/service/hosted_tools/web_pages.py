@@ -130,7 +130,7 @@ def split_text(text: str, max_bytes: int) -> list[str]:
 def _part_text(page: WebPage, parts: Sequence[str], number: int) -> str:
     """A part of the page, with a note if there are others."""
     if number > len(parts):
-        raise InvalidRequest(f"The page has {len(parts)} part(s) only; '{PART}' is {number}.")
+        raise InvalidRequest(f"'{PART}' is {number}, but the page has {len(parts)}. Send a smaller number.")
     text = parts[number - 1].strip()
     if len(parts) == 1:
         return text

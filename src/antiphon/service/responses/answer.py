@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from antiphon.protocol.events import Event
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, is_for_client
+from antiphon.protocol.requests import CreateResponse
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.rounds import Round
@@ -31,7 +32,7 @@ class Answer:
         """The first events."""
         self.begun = True
         machine, earlier = self.machine, self._earlier
-        events = machine.start() if earlier is None else machine.resume(earlier.events)
+        events = machine.start() if earlier is None else machine.resume(earlier.events, earlier.spent)
         if self._opening:
             events += machine.feed(self._opening)
         self._items_shown = len(machine.output)
@@ -80,3 +81,8 @@ class Answer:
         if settled:
             self.machine.complete()
         return settled
+
+
+def wants_seal(request: CreateResponse) -> bool:
+    """Whether the client is sent reasoning in envelopes."""
+    return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())

@@ -244,7 +244,7 @@ class Contexts:
     async def resolve_again(
         self,
         request: CreateResponse,
-        tenant: str,
+        caller: Caller,
         response_id: str,
         *,
         lock: ConversationLock | None,
@@ -261,13 +261,13 @@ class Contexts:
             self.limits, reading.held, "previous_response_id" if lock is None else "conversation"
         )
         if lock is None:
-            base = await self.stores.background.base(tenant, response_id, room)
+            base = await self.stores.background.base(caller.tenant, response_id, room)
         else:
             base = await lock.acquire(room)
         request = replace(request, input_bytes=request.input_bytes + base.size)
         if base.items:
             reading.on_read()
-        hosted = await self._opened(request, base.items, Caller.of(tenant), response_id, native)
+        hosted = await self._opened(request, base.items, caller, response_id, native)
         approved = approved_calls(base.items, request.items, hosted)
         private = {**base.private, **private}
         return Context(request, base.items, True, private, sealed_tools, hosted, approved)

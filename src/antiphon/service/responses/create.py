@@ -118,6 +118,7 @@ class Creator:
                     self.traces.recorder(origin, time.monotonic) if request.stored else None,
                 ),
                 self.parts.seal_key.sealer(caller.tenant),
+                self.parts.contexts.inherit_tools,
             ),
             earlier=earlier,
         )

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from antiphon.protocol.events import Event, McpCallArgumentsDone, OutputItemAdded, OutputItemDone
 from antiphon.protocol.items import HOSTED_ITEMS, Item
-from antiphon.protocol.response import Response
+from antiphon.protocol.response import Response, Usage
 from antiphon.protocol.tool_items import ImageGenerationCall, McpCall, McpListTools, ShellCallOutput
-from antiphon.store.base import NONE_PRIVATE, PrivateSides
+from antiphon.store.base import NONE_PRIVATE, PrivateSides, Progress
 
 _Effect = McpCall | ImageGenerationCall | ShellCallOutput
 _EFFECTS = (McpCall, ImageGenerationCall, ShellCallOutput)
@@ -24,6 +24,8 @@ class EarlierAttempt(Struct, frozen=True):
     private: PrivateSides = NONE_PRIVATE
     """The private sides of items of the input, and of its finished items."""
     sealed_tools: str | None = None
+    progress: Progress | None = None
+    """What it has used, with the attempts before it; None: it stored nothing."""
 
     def finished_items(self) -> list[Item]:
         """The items that it completed; the model continues after them. Calls that have effects are among them
@@ -40,6 +42,11 @@ class EarlierAttempt(Struct, frozen=True):
             isinstance(item, (*HOSTED_ITEMS, McpCall, ShellCallOutput)) and not isinstance(item, McpListTools)
             for item in self.finished_items()
         )
+
+    @property
+    def spent(self) -> Usage | None:
+        """The usage of rounds that had ended."""
+        return None if self.progress is None else self.progress.usage
 
     def _cut_off_call(self) -> _Effect | None:
         """The call with effects that had begun and not ended."""

@@ -17,6 +17,7 @@ from antiphon.protocol.response import Response
 from antiphon.service.responses.context import Context, Session
 from antiphon.service.responses.history import storable_items
 from antiphon.service.responses.record import RunRecord
+from antiphon.service.responses.session import MAX_BYTES
 from antiphon.store.base import Continuation, StoredResponse
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.machine import Machine
@@ -92,6 +93,8 @@ class Finisher:
     retention: Retention
     record: RunRecord
     sealer: Sealer
+    inherited_tools: bool = True
+    """Whether a continuation may inherit the tools; otherwise nobody needs their credentials any more."""
     trace: str | None = None
     """The sealed trace of the run, if one is recorded."""
 
@@ -151,14 +154,14 @@ class Finisher:
             input=storable_items(items),
             expires_at=self.retention.expires_at(self.clock),
             private=context.private,
-            sealed_tools=context.sealed_tools,
+            sealed_tools=context.sealed_tools if self.inherited_tools else None,
             stats=self.record.stats(asyncio.get_running_loop().time()),
             trace=self.trace,
         )
 
     def _remember(self, response: Response, context: Context) -> None:
-        if self.session is not None and not context.request.stored:
-            items = (*context.history, *context.request.items, *response.output)
-            request = context.request
+        request = context.request
+        if self.session is not None and not request.stored and request.input_bytes <= MAX_BYTES:
+            items = (*context.history, *request.items, *response.output)
             known = Continuation(items, request.tools, context.private, size=request.input_bytes)
             self.session.remember(response, known)

@@ -200,7 +200,7 @@ class RoundBuilder:
             downgrades=(*downgrades, *plan.downgrades),
             tenant=sealer.tenant,
         )
-        if plan.hosted_rounds:
+        if plan.hosted_calls:
             turn = without_spent_tools(turn, plan, self.hosted)
         return without_spent_search(turn, plan.searches) if plan.searches else turn
 

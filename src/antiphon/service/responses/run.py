@@ -22,7 +22,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
 from antiphon.protocol.response import Response, new_response
 from antiphon.service.hosted_tools.mcp.approvals import unfinished, unlisted
-from antiphon.service.responses.answer import Answer
+from antiphon.service.responses.answer import Answer, wants_seal
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Context, Contexts, ConversationLock
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
@@ -37,7 +37,7 @@ from antiphon.service.responses.summarise import Beat, no_beat
 from antiphon.service.routing.attempts import Attempt
 from antiphon.service.routing.router import Route
 from antiphon.service.routing.turn_slot import Batches, TurnSlot
-from antiphon.store.base import NONE_PRIVATE, PrivateSides
+from antiphon.store.base import NONE_PRIVATE, PrivateSides, Progress
 from antiphon.turn.answer_limit import AnswerBounds, AnswerLimit
 from antiphon.turn.chunks import Chunk, Failed, Finished, HostedItemBegun, HostedItemDone
 from antiphon.turn.machine import Machine
@@ -97,7 +97,7 @@ class ResponseRun:
         self._downgrades: tuple[Downgrade, ...] = ()
         self._plan: RoundPlan | None = None
         self._limit = AnswerLimit(parts.bounds)
-        self._loop_end = LoopEnd(parts.rounds.hosted, self._limit)
+        self._loop_end = LoopEnd(parts.rounds.hosted, self._limit, parts.clock, earlier)
         self._secrets = parts.rounds.secret_filter()
         self.store_start: Callable[[], Awaitable[None]] | None = None
         """Stores the events so far, before a hosted tool begins its work; None: nothing resumes the run."""
@@ -107,10 +107,8 @@ class ResponseRun:
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
     def events(self) -> AsyncGenerator[list[Event], None]:
-        """Batches of events; the last one holds the terminal event, and is saved before it is given.
-
-        Errors before the first batch are raised: nothing was sent yet.
-        """
+        """Batches of events; the last one holds the terminal event, and is saved before it is given. Errors
+        before the first batch are raised: nothing was sent yet."""
         return self._closing(self._events()) if self._request.continues else self._events()
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
@@ -219,6 +217,11 @@ class ResponseRun:
         return stored_sides(new)
 
     @property
+    def progress(self) -> Progress:
+        """What this attempt and those before it have used of the limits."""
+        return self._loop_end.progress(None if self._answer is None else self._answer.machine.spent)
+
+    @property
     def downgrades(self) -> Sequence[Downgrade]:
         """What was emulated, changed or left out so far."""
         return () if self._answer is None else self._answer.machine.downgrades
@@ -285,10 +288,12 @@ class ResponseRun:
         if plan is not None and plan.is_all:
             return answer, None
         answer.open_with([HostedItemDone(item) for item in unlisted(context.hosted.items, view.items)])
-        hosted = 0 if self._earlier is None else self._earlier.hosted_calls()
-        until = self._loop_end.begin() if context.hosted.functions else None
-        attempt = Attempt(self._routes, items)
-        return answer, RoundPlan(attempt, hosted_calls=hosted, hosted_rounds=hosted, until=until)
+        return answer, RoundPlan(
+            Attempt(self._routes, items),
+            hosted_calls=0 if self._earlier is None else self._earlier.hosted_calls(),
+            hosted_rounds=self._loop_end.rounds,
+            until=self._loop_end.begin() if context.hosted.functions else None,
+        )
 
     async def _resolve(self) -> tuple[Context, ModelView]:
         contexts, earlier = self._parts.contexts, self._earlier
@@ -303,11 +308,10 @@ class ResponseRun:
                 session=self._finisher.session,
                 native=self._natives,
             )
-            items = [*context.history, *context.request.items]
         else:
             context = await contexts.resolve_again(
                 self._request,
-                self._tenant,
+                self._caller,
                 earlier.response.id,
                 lock=self._lock,
                 reading=self._reading,
@@ -315,8 +319,8 @@ class ResponseRun:
                 sealed_tools=earlier.sealed_tools,
                 native=self._natives,
             )
-            items = [*context.history, *context.request.items, *earlier.finished_items()]
-        return context, self._view(context, items)
+        done = () if earlier is None else earlier.finished_items()
+        return context, self._view(context, [*context.history, *context.request.items, *done])
 
     @property
     def _natives(self) -> frozenset[str]:
@@ -341,7 +345,7 @@ class ResponseRun:
         machine = Machine(
             response,
             new_id=self._new_id,
-            seal=sealer.seal if _wants_seal(request) else sealer.seal_states,
+            seal=sealer.seal if wants_seal(request) else sealer.seal_states,
             profile=request.profile,
             silent=not request.streamed and earlier is None,
         )
@@ -477,7 +481,7 @@ class ResponseRun:
     def _plan_next(self, answer: Answer, plan: RoundPlan) -> list[Event]:
         if self._limit.ended:
             return answer.feed([Finished("length")])
-        if self._loop_end.check_round(answer.machine.spent_tokens):
+        if self._loop_end.check_round(plan.hosted_rounds, answer.machine.spent):
             return answer.feed(self._limit.take([Finished("stop")]))
         seconds = plan.attempt.route.total_seconds
         if asyncio.get_running_loop().time() - self._started_at > seconds:
@@ -493,7 +497,3 @@ class ResponseRun:
         events = await self._finisher.finish(answer.machine, answer.context, unsent)
         self.ended = True
         return events
-
-
-def _wants_seal(request: CreateResponse) -> bool:
-    return not request.stored or "reasoning.encrypted_content" in (request.params.include or ())

@@ -137,8 +137,8 @@ def _tool(kind: str, backend: Backend, served: Features, server: ServerFeatures)
         return _AS_FUNCTION
     if kind in server.served_tools:
         return _RUN_HERE
-    refusal = "left out and reported" if is_ignored(kind, server.ignored_tools) else "refused with a 400"
-    return Support("unsupported", f"not available here: a request that declares it has it {refusal}")
+    outcome = "omitted and reported" if is_ignored(kind, server.ignored_tools) else "rejected with a 400"
+    return Support("unsupported", f"not served here: it is {outcome}")
 
 
 def _service(backends: Iterable[Backend], server: ServerFeatures) -> dict[str, Support]:

@@ -34,6 +34,8 @@ class FolderSync:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when all files were added once, or have failed."""
     _store_id: str = ""
+    _found: Mapping[str, FoundFile] = field(default_factory=dict[str, FoundFile])
+    """The files as they were when the last scan began."""
     _seen: Mapping[str, FoundFile] = field(default_factory=dict[str, FoundFile])
     """The files as they were at the last scan that was completed."""
     _current: dict[str, str] = field(default_factory=dict[str, str])
@@ -59,9 +61,13 @@ class FolderSync:
             self._store_id = (await self._find() or await self._create()).id
         return self._store_id
 
+    def file_at(self, path: str) -> FoundFile | None:
+        """The file of this path that the last scan has found in the folders; None: there is none."""
+        return self._found.get(path)
+
     async def scan(self) -> None:
         """Compare the folders with the store once."""
-        found = await asyncio.to_thread(self.finder.find)
+        found = self._found = await asyncio.to_thread(self.finder.find)
         if found == self._seen and not self._unsettled:
             return
         store_id = await self.store_id()

@@ -51,7 +51,7 @@ class StoreRetriever:
     def _chunk(self, passage: Passage) -> RagChunk:
         path = str(passage.attributes.get(PATH_ATTRIBUTE, passage.filename))
         digest = hashlib.sha256(passage.text.encode()).hexdigest()[:DIGEST_DIGITS]
-        start, end = _lines(self.root / path, passage.text)
+        start, end = self._lines(path, passage.text)
         return RagChunk(
             id=f"{path}#{digest}",
             path=path,
@@ -64,6 +64,17 @@ class StoreRetriever:
             score=passage.score,
         )
 
+    def _lines(self, path: str, text: str) -> tuple[int, int]:
+        """The lines of a passage in its file; those of the passage itself if the file is not the plain text.
+
+        The path is an attribute, which clients set too: only files that were found in the folders are opened.
+        """
+        found = self.sync.file_at(path)
+        content = "" if found is None else _content(found.place, self.root)
+        start = content.find(text)
+        first = content.count("\n", 0, start) + 1 if start >= 0 else 1
+        return first, first + text.count("\n")
+
 
 def _symbol_type(label: str) -> str:
     """`page 3` is a page; other labels are headings."""
@@ -71,15 +82,13 @@ def _symbol_type(label: str) -> str:
     return kind if kind in ("page", "slide", "sheet", "attachment") else "section" if label else ""
 
 
-def _lines(place: Path, text: str) -> tuple[int, int]:
-    """The lines of a passage in its file; those of the passage itself if the file is not the plain text."""
-    length = text.count("\n") + 1
+def _content(place: Path, root: Path) -> str:
+    """The text of a regular file below the root, empty if it is too large: it may have been replaced since it
+    was found."""
     try:
-        if place.stat().st_size > MAX_LOCATED_BYTES:
-            return 1, length
-        content = place.read_text(encoding="utf-8")
+        is_below = place.resolve().is_relative_to(root.resolve())
+        if not is_below or not place.is_file() or place.stat().st_size > MAX_LOCATED_BYTES:
+            return ""
+        return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return 1, length
-    start = content.find(text)
-    first = content.count("\n", 0, start) + 1 if start >= 0 else 1
-    return first, first + length - 1
+        return ""

@@ -154,8 +154,24 @@ WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request';
 UPDATE approvals SET type = 'mcp_approval_response'
 WHERE tenant = $1 AND id = $2 AND type = 'mcp_approval_request' RETURNING id;
 
--- name: approval
-SELECT id FROM approvals WHERE tenant = $1 AND id = $2;
+-- name: add_taken_approval
+-- Of a request that no stored response has made: the row stands for the answer alone.
+INSERT INTO approvals (tenant, id, response, created_at, type, body)
+VALUES ($1, $2, '', $3, 'taken', '')
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: trim_taken_approvals
+-- Only the newest $2 of a tenant stay.
+DELETE FROM approvals WHERE tenant = $1 AND id IN (
+    SELECT id FROM approvals WHERE tenant = $1 AND type = 'taken'
+    ORDER BY created_at DESC, id DESC LIMIT 100 OFFSET $2
+);
+
+-- name: old_taken_approvals
+SELECT tenant, id FROM approvals WHERE type = 'taken' AND created_at < $1 ORDER BY created_at LIMIT $2;
+
+-- name: delete_approval
+DELETE FROM approvals WHERE tenant = $1 AND id = $2;
 
 -- name: delete_approvals
 DELETE FROM approvals WHERE tenant = $1 AND response = $2;
@@ -378,10 +394,11 @@ UPDATE responses SET token = token + 1, attempts = coalesce($4, attempts), owner
 WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'in_progress')
     AND (expires_at IS NULL OR expires_at > $3)
 RETURNING token, attempts, status, body, request, input, expires_at, sealed_tools,
-    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = responses.tenant AND t.response = responses.id);
+    EXISTS (SELECT 1 FROM traces t WHERE t.tenant = responses.tenant AND t.response = responses.id),
+    key_id, (SELECT k.scopes FROM api_keys k WHERE k.id = responses.key_id), progress;
 
 -- name: progress_response
-UPDATE responses SET status = 'in_progress', next_event = $5
+UPDATE responses SET status = 'in_progress', next_event = $5, progress = coalesce($6::text, progress)
 WHERE tenant = $1 AND id = $2 AND token = $3 AND next_event = $4 AND status IN ('queued', 'in_progress')
 RETURNING id;
 
@@ -394,7 +411,8 @@ RETURNING chain, end_pos, next_event;
 -- name: finish_response
 UPDATE responses SET
     chain = $3, start_pos = $4, output_pos = $5, end_pos = $6, status = $7, body = $8, expires_at = $9,
-    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, ended_at = {now},
+    next_event = $10, sealed_tools = $11, input = NULL, request = NULL, progress = NULL,
+    ended_at = {now},
     model = $12, key_id = coalesce($13, key_id), request_id = coalesce($14, request_id), background = $15,
     tools = $16, input_preview = $17, output_preview = $18, upstream = $19,
     first_token_ms = $20, total_ms = $21, input_tokens = $22, cached_tokens = $23, output_tokens = $24,

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Action } from "../../components/buttons.tsx";
 import { Dialog } from "../../components/dialog.tsx";
@@ -7,7 +8,7 @@ import { listAll } from "../../lib/api.ts";
 import type { ChainNode } from "../../lib/chain.ts";
 import { ABSENT, count, duration, shortId } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
-import { answerOf, callsOf, type Replay, replayBranch, replayOne } from "./replay.ts";
+import { answerOf, callsOf, type Replay, replayBranch, replayOne, totalsOf } from "./replay.ts";
 
 export interface ReplayDialogProps {
   readonly id: string;
@@ -79,6 +80,7 @@ export function ReplayDialog({ id, nodes, onClose, onDone }: ReplayDialogProps) 
         </Action>
       </div>
       {error !== undefined && <ErrorState error={error} />}
+      {replays.length > 1 && <BranchTotals replays={replays} />}
       {replays.map((replay) => (
         <Outcome key={replay.after.id} replay={replay} />
       ))}
@@ -95,40 +97,44 @@ function changesIn(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
+type Row = readonly [name: string, before: string, after: string];
+
+const COST: Row = ["Cost (not recorded)", ABSENT, ABSENT];
+
+/** What the branch took in all, as far as it was replayed. */
+function BranchTotals({ replays }: { replays: readonly Replay[] }) {
+  const { before, after } = totalsOf(replays);
+  const rows: Row[] = [
+    ["Input tokens", count(before.inputTokens), count(after.inputTokens)],
+    ["Output tokens", count(before.outputTokens), count(after.outputTokens)],
+    ["Time", duration(before.ms), duration(after.ms)],
+    COST,
+  ];
+  return (
+    <section class="card stack" aria-label="Totals of the branch">
+      <h3>All {replays.length} responses</h3>
+      <Comparison rows={rows} before="before" after="replay" />
+    </section>
+  );
+}
+
 function Outcome({ replay: { before, after, beforeMs, afterMs } }: { replay: Replay }) {
   const calls = [callsOf(before), callsOf(after)] as const;
-  const rows: (readonly [string, string, string])[] = [
+  const rows: Row[] = [
     ["Model", before.model, after.model],
     ["Status", before.status, after.status],
     ["Input tokens", count(before.usage?.input_tokens), count(after.usage?.input_tokens)],
     ["Output tokens", count(before.usage?.output_tokens), count(after.usage?.output_tokens)],
     ["Time", duration(beforeMs), duration(afterMs)],
-    ["Cost (not recorded)", ABSENT, ABSENT],
+    COST,
   ];
   return (
-    <section class="card stack">
-      <table>
-        <thead>
-          <tr>
-            <th />
-            <th>
-              <a href={`#/responses/${before.id}`}>before</a>
-            </th>
-            <th>
-              <a href={`#/responses/${after.id}`}>replay</a>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([name, old, fresh]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>{old}</td>
-              <td>{fresh}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <section class="card stack outcome">
+      <Comparison
+        rows={rows}
+        before={<a href={`#/responses/${before.id}`}>before</a>}
+        after={<a href={`#/responses/${after.id}`}>replay</a>}
+      />
       {after.error != null && <ErrorState error={new Error(after.error.message)} />}
       <h3>Text</h3>
       <Diff before={answerOf(before)} after={answerOf(after)} />
@@ -139,5 +145,34 @@ function Outcome({ replay: { before, after, beforeMs, afterMs } }: { replay: Rep
         </>
       )}
     </section>
+  );
+}
+
+interface ComparisonProps {
+  readonly rows: readonly Row[];
+  readonly before: ComponentChildren;
+  readonly after: ComponentChildren;
+}
+
+function Comparison({ rows, before, after }: ComparisonProps) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th />
+          <th>{before}</th>
+          <th>{after}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, old, fresh]) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>{old}</td>
+            <td>{fresh}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

@@ -1,6 +1,7 @@
-import { listAll, request } from "../../lib/api.ts";
+import { listAll, type Page, request } from "../../lib/api.ts";
 import { type ChainNode, pathTo } from "../../lib/chain.ts";
-import type { Item, ResponseObject } from "../../lib/types.ts";
+import type { Item, ResponseObject, ResponseSummary } from "../../lib/types.ts";
+import { ReplayedCalls } from "./replayed-calls.ts";
 
 /** The parameters that a replay takes over from the response. */
 const PARAMETERS = [
@@ -20,8 +21,9 @@ const PARAMETERS = [
 export interface Replay {
   readonly before: ResponseObject;
   readonly after: ResponseObject;
+  /** Both as the server measured them. */
   readonly beforeMs: number | null;
-  readonly afterMs: number;
+  readonly afterMs: number | null;
 }
 
 /** How a response is sent again. */
@@ -72,9 +74,16 @@ async function sendAgain(
   node: ChainNode | undefined,
   signal: AbortSignal,
 ): Promise<Replay> {
-  const started = performance.now();
   const after = await request<ResponseObject>("/v1/responses", { method: "POST", body, signal });
-  return { before: old, after, beforeMs: node?.total_ms ?? null, afterMs: performance.now() - started };
+  const afterMs = await totalMs(after.id, signal);
+  return { before: old, after, beforeMs: node?.total_ms ?? null, afterMs };
+}
+
+/** How long a response took, which only its summary has; null if it is not stored. */
+async function totalMs(id: string, signal: AbortSignal): Promise<number | null> {
+  const query = { text: id, limit: 1 };
+  const { data } = await request<Page<ResponseSummary>>("/v1/responses", { query, signal });
+  return data[0]?.total_ms ?? null;
 }
 
 /** Sends one response again, with its whole history as the input. */
@@ -97,17 +106,43 @@ export async function* replayBranch(
 ): AsyncGenerator<Replay> {
   const { signal } = options;
   const seen = new Set<string | undefined>();
+  const calls = new ReplayedCalls();
   let previous: string | undefined;
   for (const node of pathTo(nodes, id)) {
     const old = await request<ResponseObject>(`/v1/responses/${encodeURIComponent(node.id)}`, { signal });
     const input = (await inputOf(node.id)).filter((item) => !seen.has(item.id));
-    const body = requestOf(old, input, options);
+    const body = requestOf(old, calls.answered(input), options);
     if (previous !== undefined) body.previous_response_id = previous;
     const replay = await sendAgain(old, body, node, signal);
     for (const item of [...input, ...old.output]) seen.add(item.id);
+    calls.add(old, replay.after);
     previous = replay.after.id;
     yield replay;
   }
+}
+
+/** What a branch took in all; null where it is not known of every response. */
+export interface Totals {
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly ms: number | null;
+}
+
+/** The sums of a branch and of its replay. */
+export function totalsOf(replays: readonly Replay[]): { readonly before: Totals; readonly after: Totals } {
+  const sums = (side: "before" | "after"): Totals => ({
+    inputTokens: sumOf(replays.map((replay) => replay[side].usage?.input_tokens)),
+    outputTokens: sumOf(replays.map((replay) => replay[side].usage?.output_tokens)),
+    ms: sumOf(replays.map(({ beforeMs, afterMs }) => (side === "before" ? beforeMs : afterMs))),
+  });
+  return { before: sums("before"), after: sums("after") };
+}
+
+function sumOf(values: readonly (number | null | undefined)[]): number | null {
+  return values.reduce<number | null>(
+    (sum, value) => (sum === null || value == null ? null : sum + value),
+    0,
+  );
 }
 
 /** The text of an answer. */

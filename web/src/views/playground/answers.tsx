@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { Action } from "../../components/buttons.tsx";
 import { CodeBlock } from "../../components/markdown.tsx";
-import { prettyJson } from "../../lib/format.ts";
+import { prettyJson } from "../../lib/pretty-json.ts";
 import { whyNot } from "../../lib/session.ts";
 import type { Item } from "../../lib/types.ts";
 import { type Answered, answersOf, waitingIn } from "./answering.ts";
@@ -23,9 +23,9 @@ export function Answers({ column, items }: { column: Column; items: readonly Ite
     const next = { ...answered, [id]: approve };
     setAnswered(next);
     const done = waiting.every(({ id: each = "" }) => next[each] !== undefined);
-    if (calls.length === 0 && done) start(column, answersOf(waiting, next));
+    if (calls.length === 0 && done) start([column], answersOf(waiting, next));
   };
-  const send = () => start(column, answersOf(waiting, answered));
+  const send = () => start([column], answersOf(waiting, answered));
   return (
     <form
       class="stack answers"

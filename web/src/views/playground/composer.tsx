@@ -48,7 +48,7 @@ export function Composer() {
     try {
       const input = inputOf(draft.value, attachments.value);
       for (const column of columns.value) bodyFor(column, input);
-      for (const column of columns.value) start(column, input);
+      start(columns.value, input);
       draft.value = "";
       attachments.value = [];
       setError(undefined);

@@ -7,7 +7,7 @@ import { useLoad } from "../../lib/load.ts";
 import { Capabilities } from "./capabilities.tsx";
 import { Composer } from "./composer.tsx";
 import { OptionsPanel } from "./options.tsx";
-import { branchBefore, type Column, columns, newColumn } from "./state.ts";
+import { type Column, columns, newColumn, takeBack } from "./state.ts";
 import { Turns } from "./turns.tsx";
 
 interface Model {
@@ -23,7 +23,7 @@ export default function Playground({ query }: ViewProps) {
     const [first] = columns.value;
     if (first === undefined) return;
     if (query.from !== undefined && query.from !== first.base.value) {
-      branchBefore(first, 0);
+      takeBack(first);
       first.base.value = query.from;
     }
     if (query.model !== undefined) first.model.value = query.model;
@@ -75,7 +75,7 @@ function setColumns(two: boolean): void {
 
 function clear(): void {
   for (const column of columns.value) {
-    branchBefore(column, 0);
+    takeBack(column);
     column.base.value = undefined;
   }
   history.replaceState(null, "", "#/playground");

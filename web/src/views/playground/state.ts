@@ -2,7 +2,7 @@ import { computed, type Signal, signal } from "@preact/signals";
 import { ApiError, request } from "../../lib/api.ts";
 import { LiveResponse } from "../../lib/live.ts";
 import { streamNew } from "../../lib/stream.ts";
-import type { Item } from "../../lib/types.ts";
+import { type Item, isFinal, type ResponseObject } from "../../lib/types.ts";
 import {
   type Attachment,
   attachmentsOf,
@@ -13,8 +13,13 @@ import {
   textOf,
 } from "./request.ts";
 
+/** Between attempts to retrieve a response that was stopped, until the server has saved its end: 3 s in all. */
+const SAVED_WAITS_MS: readonly number[] = [50, 100, 200, 400, 750, 1500];
+
 /** A request and its answer. `version` changes at most once a frame while the answer grows. */
 export interface Turn {
+  /** The number of the send that began it: turns of two columns that were sent together have the same. */
+  readonly send: number;
   readonly body: Record<string, unknown>;
   readonly input: readonly Item[];
   readonly headers: Readonly<Record<string, string>>;
@@ -24,6 +29,8 @@ export interface Turn {
   error: unknown;
   note: string;
   ended: boolean;
+  /** Set once it is stopped; resolves when the server has saved its end. */
+  stopping: Promise<void> | undefined;
 }
 
 /** A conversation with one model; two of them stand side by side. */
@@ -36,6 +43,7 @@ export interface Column {
 }
 
 let made = 0;
+let sends = 0;
 
 export function newColumn(model = ""): Column {
   made += 1;
@@ -56,9 +64,14 @@ export const busy = computed(() =>
 );
 
 function endOf(column: Column): string | undefined {
-  const turns = column.turns.value;
-  for (const { live } of [...turns].reverse()) if (live.response !== undefined) return live.response.id;
+  for (const turn of [...column.turns.value].reverse())
+    if (turn.live.response !== undefined && !isLost(turn)) return turn.live.response.id;
   return column.base.value;
+}
+
+/** True if the answer broke off: the server may have ended before it saved the response. */
+function isLost({ error, live }: Turn): boolean {
+  return error !== undefined && live.response !== undefined && !isFinal(live.response.status);
 }
 
 /** The request that `input` would make now. */
@@ -72,8 +85,15 @@ export function bodyFor(column: Column, input: readonly Item[]): Record<string, 
   };
 }
 
-export function start(column: Column, input: readonly Item[]): void {
+/** Sends a message to these columns. */
+export function start(to: readonly Column[], input: readonly Item[]): void {
+  sends += 1;
+  for (const column of to) startIn(column, input, sends);
+}
+
+function startIn(column: Column, input: readonly Item[], send: number): void {
   const turn: Turn = {
+    send,
     body: bodyFor(column, input),
     input,
     headers: headersOf(options.value),
@@ -83,6 +103,7 @@ export function start(column: Column, input: readonly Item[]): void {
     error: undefined,
     note: "",
     ended: false,
+    stopping: undefined,
   };
   column.turns.value = [...column.turns.value, turn];
   run(turn);
@@ -114,31 +135,63 @@ async function run(turn: Turn): Promise<void> {
     if (live.error !== undefined)
       turn.error = new ApiError(live.error.message, { type: "response_failed", code: live.error.code });
   } catch (error) {
-    if (abort.signal.aborted) turn.note = "Stopped.";
-    else turn.error = error;
+    if (!abort.signal.aborted) turn.error = error;
+    else if (turn.stopping !== undefined) {
+      await turn.stopping;
+      turn.note = "Stopped.";
+    }
   }
   turn.ended = true;
   cancelAnimationFrame(frame);
   redraw();
 }
 
-/** Stops a turn. A background response is cancelled, because it would go on by itself. */
-export async function stop(turn: Turn): Promise<void> {
+/** Stops a turn. It has ended when the server has saved what there was, so that the next one can continue it. */
+export function stop(turn: Turn): void {
+  if (turn.stopping !== undefined) return;
   turn.abort.abort();
-  const { response } = turn.live;
-  if (response?.background) await request(`/v1/responses/${response.id}/cancel`, { method: "POST" });
+  turn.stopping = endOnServer(turn.live.response).catch((error: unknown) => {
+    turn.error = error;
+  });
 }
 
-/** Takes back a turn in every column, to be edited: what is sent next is another branch from the turn before. */
-export function editTurn(input: readonly Item[], index: number): void {
+/** A background response is cancelled, because it would go on by itself; another one ends with its connection. */
+async function endOnServer(response: ResponseObject | undefined): Promise<void> {
+  if (response === undefined) return;
+  const path = `/v1/responses/${encodeURIComponent(response.id)}`;
+  if (response.background) await request(`${path}/cancel`, { method: "POST" });
+  for (const wait of SAVED_WAITS_MS) {
+    if (await hasEnded(path)) return;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+  throw new ApiError(
+    "The stopped response was not saved in time. The next message continues the one before.",
+  );
+}
+
+/** A response in the foreground is unknown until it is saved. */
+async function hasEnded(path: string): Promise<boolean> {
+  try {
+    return isFinal((await request<ResponseObject>(path)).status);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return false;
+    throw error;
+  }
+}
+
+/**
+ * Takes back a turn, to be edited, and in every column what was sent with it and later: what is sent next is another
+ * branch from the turn before.
+ */
+export function editTurn({ input, send }: Turn): void {
   draft.value = textOf(input);
   attachments.value = attachmentsOf(input);
-  for (const column of columns.value) branchBefore(column, index);
+  for (const column of columns.value) takeBack(column, send);
 }
 
-/** Takes back the turn and those after it. */
-export function branchBefore(column: Column, index: number): void {
+/** Takes back the turns from this send on; all of them without one. */
+export function takeBack(column: Column, send = 0): void {
   const turns = column.turns.value;
-  for (const turn of turns.slice(index)) turn.abort.abort();
-  column.turns.value = turns.slice(0, index);
+  for (const turn of turns) if (turn.send >= send) turn.abort.abort();
+  column.turns.value = turns.filter((turn) => turn.send < send);
 }

@@ -29,23 +29,13 @@ export function Turns({ column }: { column: Column }) {
       }}
     >
       {turns.map((turn, index) => (
-        <TurnView key={index} column={column} turn={turn} index={index} last={turn === last} />
+        <TurnView key={index} column={column} turn={turn} last={turn === last} />
       ))}
     </section>
   );
 }
 
-function TurnView({
-  column,
-  turn,
-  index,
-  last,
-}: {
-  column: Column;
-  turn: Turn;
-  index: number;
-  last: boolean;
-}) {
+function TurnView({ column, turn, last }: { column: Column; turn: Turn; last: boolean }) {
   // Read, so that the turn is rendered again when it grows.
   turn.version.value;
   const [showsCode, setShowsCode] = useState(false);
@@ -57,7 +47,7 @@ function TurnView({
         <ItemView key={at} item={item} />
       ))}
       <div class="row turn-actions">
-        <button type="button" class="link" onClick={() => editTurn(turn.input, index)}>
+        <button type="button" class="link" onClick={() => editTurn(turn)}>
           Edit and resend
         </button>
         <button type="button" class="link" onClick={() => setShowsCode(true)}>

@@ -8,7 +8,7 @@ import { EmptyState, Loading } from "../../components/states.tsx";
 import { ApiError } from "../../lib/api.ts";
 import { bytes, duration } from "../../lib/format.ts";
 import { marksOf } from "../../lib/marks.ts";
-import type { Trace, TraceRound } from "../../lib/trace.ts";
+import type { SentRequest, Trace, TraceRound } from "../../lib/trace.ts";
 import type { ResponseObject } from "../../lib/types.ts";
 
 /** So deep that the text of a message is in sight. */
@@ -80,14 +80,9 @@ function Round({ round, trace, response }: { round: TraceRound; trace: Trace; re
           {round.attempts.length > 1 && <JsonTree value={round.attempts} depth={1} />}
           <div class="split">
             <Side title="From the client" value={clientBody(trace)} marks={marks} />
-            <Side
-              title={`To the model: ${request.method ?? "POST"} ${request.url ?? ""}`}
-              value={request.body}
-              cut={request.truncated === true}
-              headers={request.headers}
-            />
+            <Request request={request} />
             <Side title="To the client" value={response.output} />
-            <Answer round={round} />
+            {request !== null && <Answer round={round} />}
           </div>
         </>
       )}
@@ -129,6 +124,24 @@ function Side({ title, value, cut = false, headers, marks = {} }: SideProps) {
         <JsonTree value={value ?? null} depth={SHOWN_LEVELS} marks={marks} />
       )}
     </section>
+  );
+}
+
+function Request({ request }: { request: SentRequest | null }) {
+  if (request === null) {
+    return (
+      <EmptyState title="No request">
+        This backend runs in the server's process: nothing was sent over HTTP.
+      </EmptyState>
+    );
+  }
+  return (
+    <Side
+      title={`To the model: ${request.method ?? "POST"} ${request.url ?? ""}`}
+      value={request.body}
+      cut={request.truncated === true}
+      headers={request.headers}
+    />
   );
 }
 

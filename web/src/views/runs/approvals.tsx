@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { type Page, request } from "../../lib/api.ts";
-import { prettyJson } from "../../lib/format.ts";
+import { prettyJson } from "../../lib/pretty-json.ts";
 import type { ResponseObject } from "../../lib/types.ts";
 import { age } from "../figures.ts";
 import { Act, Failure, Id, LongText, visible } from "../parts.tsx";

@@ -1,9 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { GrowingText } from "../../components/plain-text.tsx";
 import { request } from "../../lib/api.ts";
 import { type Followed, follow } from "../../lib/follow.ts";
-import { prettyJson } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
+import { prettyJson } from "../../lib/pretty-json.ts";
 import { isFinal, moment } from "../figures.ts";
 import { Act, Badge, Failure, Head, Id, LongText, visible } from "../parts.tsx";
 import { Cancel } from "./index.tsx";
@@ -116,9 +117,9 @@ export function BackgroundResponse({ id }: { id: string }) {
   );
 }
 
+/** `text` is what was written so far, while it is written. */
 function Item({ item, text }: { item: OutputItem; text: string | undefined }) {
-  const said =
-    text ?? [...(item.summary ?? []), ...(item.content ?? [])].map((part) => part.text ?? "").join("\n");
+  const said = [...(item.summary ?? []), ...(item.content ?? [])].map((part) => part.text ?? "").join("\n");
   return (
     <li class="turn">
       <div class="row">
@@ -126,7 +127,13 @@ function Item({ item, text }: { item: OutputItem; text: string | undefined }) {
         {item.name !== undefined && <code>{visible(item.name)}</code>}
         {item.status !== undefined && <Badge status={item.status} />}
       </div>
-      {said !== "" && <LongText text={said} />}
+      {text !== undefined ? (
+        <div class="long-text">
+          <GrowingText text={text} />
+        </div>
+      ) : (
+        said !== "" && <LongText text={said} />
+      )}
       {item.arguments !== undefined && item.arguments !== "" && (
         <LongText mono text={prettyJson(item.arguments)} />
       )}

@@ -170,7 +170,7 @@ class ServerTools:
         self._used.add(name)
         configs = toolset.configs or {}
         if toolset.default_config.defer_loading or any(one.defer_loading for one in configs.values()):
-            text = "'defer_loading' is not heeded: every tool is shown to the model"
+            text = "'defer_loading' is ignored: the model is shown every tool"
             self._downgrades.add("not_used", text, "tools")
         return self._server(*found, _selected(toolset, path), path)
 

@@ -95,7 +95,7 @@ def _list_unused(body: JsonObject, downgrades: Downgrades) -> None:
     if body.get("cache_control") is not None:
         downgrades.add("not_sent", "cache markers on tools are not passed on", "tools")
     if body.get("defer_loading"):
-        text = "'defer_loading' is not heeded: every tool is shown to the model"
+        text = "'defer_loading' is ignored: the model is shown every tool"
         downgrades.add("not_used", text, "tools")
     if body.get("input_examples"):
         downgrades.add("not_sent", "'input_examples' of tools are not shown to the model", "tools")

@@ -19,7 +19,6 @@ from antiphon.mcp.port import McpServer, McpTool, RemoteServer
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.parse import convert
 
-MAX_LABEL_CHARACTERS = 64
 MAX_HEADERS = 64
 MAX_DESCRIPTION_CHARACTERS = 1000
 _ELSEWHERE = ("connector_id", "tunnel_id")

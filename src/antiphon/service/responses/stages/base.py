@@ -12,13 +12,14 @@ take its time, and emit chunks meanwhile.
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from antiphon.errors import BackendError, RequestError
 from antiphon.protocol.downgrade import Downgrade
 from antiphon.protocol.items import Item
 from antiphon.protocol.requests import CreateResponse
+from antiphon.service.hosted_tools.repeats import RepeatedCalls
 from antiphon.service.responses.repair import RepairTurn, pending_outputs
 from antiphon.service.routing.attempts import Attempt
 from antiphon.turn.chunks import Chunk
@@ -47,6 +48,8 @@ class RoundPlan(Struct, frozen=True):
     """Calls of hosted tools that this server has run for the response so far."""
     hosted_rounds: int = 0
     """Rounds that have made such calls."""
+    repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
+    """The calls of all rounds, for a model that repeats itself."""
     until: float | None = None
     """The time of the event loop when hosted calls have to end; None: there is no such time."""
     downgrades: tuple[Downgrade, ...] = ()

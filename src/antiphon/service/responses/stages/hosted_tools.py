@@ -11,6 +11,7 @@ from antiphon.protocol.tools import AllowedTools, ToolChoice
 from antiphon.service.hosted_tools.base import OpenedTools
 from antiphon.service.hosted_tools.calls import HostedLimits, run_calls
 from antiphon.service.responses.stages.base import Cut, RoundPlan
+from antiphon.tools.repeat_guard import suppressed_output
 from antiphon.turn.chunks import Chunk, HostedItemDone, UsageSpent
 from antiphon.turn.context import TurnRequest
 from antiphon.turn.hosted_calls import HostedCall, HostedCalls
@@ -54,25 +55,38 @@ class HostedToolStage:
         functions = self._opened.functions
         requests = [found for call in run if (found := functions[call.key].approval_request(call))]
         ready = [call for call in run if functions[call.key].approval_request(call) is None]
-        if ready:
-            durable = self._turn.params.background is True
-            running = run_calls(ready, self._opened, self._limits, until=plan.until, durable=durable)
-            async with aclosing(running) as batches:
-                async for batch in batches:
-                    yield batch
+        goes_on = bool(run) and not requests and not calls.ends_response
+        if goes_on and calls.usage is not None:
+            yield [UsageSpent(calls.usage)]
+        async with aclosing(self._run(ready)) as batches:
+            async for batch in batches:
+                yield batch
         if requests:
             yield [HostedItemDone(request) for request in requests]
         if not run and calls.held_text:
             yield calls.held_text
-        if not run or requests or calls.ends_response:
+        if not goes_on:
             if ending := calls.ending:
                 yield ending
             return
-        if calls.usage is not None:
-            yield [UsageSpent(calls.usage)]
         self.next = replace(
             plan, hosted_calls=plan.hosted_calls + len(run), hosted_rounds=plan.hosted_rounds + 1
         )
+
+    async def _run(self, calls: Sequence[HostedCall]) -> AsyncGenerator[Sequence[Chunk], None]:
+        """Run calls, and answer those that the model has made too often."""
+        functions, repeated = self._opened.functions, self._plan.repeated
+        admitted = [call for call in calls if repeated.admit(call, functions[call.key])]
+        if admitted:
+            durable = self._turn.params.background is True
+            running = run_calls(admitted, self._opened, self._limits, until=self._plan.until, durable=durable)
+            async with aclosing(running) as batches:
+                async for batch in batches:
+                    yield batch
+        for call in calls:
+            if call not in admitted:
+                function = functions[call.key]
+                yield [function.failure(call, suppressed_output(function.form.name))]
 
     def _assumed_call(self) -> HostedCall | None:
         """A call in place of the one that the model had to make, and did not."""

@@ -39,6 +39,8 @@ async def turns_during(work: "asyncio.Task[Any]") -> int:
         {"a": LONG, "b": [LONG, "short", None, 1.5, {"c": LONG}], "d": "x" * LONG_TEXT_CHARACTERS},
         {"texts": ["x" * (LONG_TEXT_CHARACTERS + 1)] * 100},
         {"items": [Message(role="user", content=LONG)]},
+        {"model": "m", "messages": [{"role": "user", "content": "x" * 1000}] * 1234, "stream": True},
+        {"items": [*[{"a": "b"}] * 150, "y" * (LONG_TEXT_CHARACTERS + 1), *["c"] * 350]},
         {"nothing": "long"},
         {},
     ],
@@ -54,6 +56,12 @@ async def test_others_have_their_turn_between_the_slices() -> None:
     text = "x" * (40 * SLICE_CHARACTERS)
     work = asyncio.ensure_future(encode_sliced({"input": text}))
     assert await turns_during(work) >= 40
+
+
+async def test_others_have_their_turn_between_portions_of_many_elements() -> None:
+    messages = [{"role": "user", "content": "x" * 1000}] * 10_000
+    work = asyncio.ensure_future(encode_sliced({"messages": messages}))
+    assert await turns_during(work) >= 100
 
 
 @pytest.mark.parametrize(("input_bytes", "is_large"), [(LARGE_REQUEST_BYTES + 1, True), (0, False)])

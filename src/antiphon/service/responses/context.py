@@ -6,7 +6,7 @@ while a response is made in it.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
@@ -37,6 +37,7 @@ from antiphon.service.hosted_tools.base import (
 )
 from antiphon.service.hosted_tools.mcp.approvals import approved_calls, check_approvals
 from antiphon.service.hosted_tools.policy import check_policy
+from antiphon.service.long_work import LongWork, let_others_run
 from antiphon.service.responses.file_room import SMALL_BYTES, HeldContent
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
 from antiphon.service.responses.history_room import (
@@ -164,6 +165,7 @@ class Contexts:
     inherit_tools: bool = True
     served: ServedTools = NONE_SERVED
     limits: HistoryLimits = DEFAULT_HISTORY_LIMITS
+    work: LongWork = field(default_factory=LongWork)
 
     def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
         """The lock that a response needs before its context is resolved; None if it adds nothing to a
@@ -230,6 +232,7 @@ class Contexts:
         items, private = own.items, base.private
         check_outputs(base.items, items)
         check_approvals(base.items, items, self.served.types)
+        await let_others_run(len(base.items))
         if request.stored or session is not None or own.private:
             items = identified(items, new_id, base.items)
         if own.private:
@@ -302,6 +305,12 @@ class Contexts:
         """The items as the model sees them, compactions aside."""
         sealer = self.seal_key.sealer(tenant)
         return model_view(model_sides(items, private, sealer), sealer)
+
+    async def view_many(
+        self, tenant: str, items: Sequence[Item], private: PrivateSides = NONE_PRIVATE
+    ) -> ModelView:
+        """The same of items that may be very many."""
+        return await self.work.run(tenant, len(items), lambda: self.view(tenant, items, private))
 
     def compacted(
         self, tenant: str, items: Sequence[Item], history_length: int, brought_by: str

@@ -15,6 +15,7 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.base import ServedTool, ServedTools
 from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits
+from antiphon.service.long_work import LongWork
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Contexts, Session
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
@@ -171,14 +172,15 @@ def response_services(
     """The services, each with the parts that it uses."""
     toolset = HostedToolset(ignored=options.ignored_tools, result_tokens=options.result_tokens)
     served = ServedTools(options.served_tools, toolset)
+    work = LongWork()
     contexts = Contexts(
-        *(stores, seal_key, clock, checks, options.inherit_tools, served), limits=options.history
+        *(stores, seal_key, clock, checks, options.inherit_tools, served), limits=options.history, work=work
     )
     compactor = Compactor(router, contexts, ids, clock, seal_key, files.sent, options.summary_model)
     parts = RunParts(
         contexts=contexts,
         compactor=compactor,
-        rounds=RoundBuilder(clock, checks, options.max_repairs, options.hosted),
+        rounds=RoundBuilder(clock, checks, options.max_repairs, options.hosted, work=work),
         files=files,
         bounds=options.bounds,
         seal_key=seal_key,

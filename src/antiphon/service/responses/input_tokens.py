@@ -45,9 +45,15 @@ class TokenCount:
             unchecked=request.unchecked,
         )
         brought_by = "previous_response_id" if conversation_id is None else "conversation"
-        shown = self.contexts.compacted(caller.tenant, snapshot.items, snapshot.history_length, brought_by)
-        view = self.contexts.view(caller.tenant, shown, snapshot.private)
-        reading = read(view.items, request.params.instructions, snapshot.tools)
+
+        def read_all() -> Reading:
+            shown = self.contexts.compacted(
+                caller.tenant, snapshot.items, snapshot.history_length, brought_by
+            )
+            view = self.contexts.view(caller.tenant, shown, snapshot.private)
+            return read(view.items, request.params.instructions, snapshot.tools)
+
+        reading = await self.contexts.work.run(caller.tenant, len(snapshot.items), read_all)
         return await self._count(request.params.model, reading)
 
     async def _count(self, model: str, reading: Reading) -> Count:

@@ -275,7 +275,7 @@ class ResponseRun:
         if self._earlier is None and self._finisher.session is None:
             context = self._parts.contexts.own(self._request)
         if context is not None:
-            view = self._view(context, context.request.items)
+            view = await self._view(context, context.request.items)
         else:
             context, view = await self._resolve()
         plan, items = None, view.items
@@ -320,7 +320,7 @@ class ResponseRun:
                 native=self._natives,
             )
         done = () if earlier is None else earlier.finished_items()
-        return context, self._view(context, [*context.history, *context.request.items, *done])
+        return context, await self._view(context, [*context.history, *context.request.items, *done])
 
     @property
     def _natives(self) -> frozenset[str]:
@@ -328,9 +328,9 @@ class ResponseRun:
         first, *others = (route.backend.natives for route in self._routes)
         return first.intersection(*others)
 
-    def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
+    async def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
         """What the model sees of the items; reasoning that cannot be opened is reported."""
-        view = self._parts.contexts.view(self._tenant, items, context.private)
+        view = await self._parts.contexts.view_many(self._tenant, items, context.private)
         if view.unopened:
             text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
             logger.warning("response %s: %s", self.id, text)
@@ -355,19 +355,19 @@ class ResponseRun:
         """Raise what the backend cannot serve."""
         held = self._held.size
         try:
-            self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
+            await self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         except FileNotTaken as refused:
             plan = await self._without_files(plan, refused, context)
-            self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
+            await self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         finally:
             self._held.release(held)
 
     async def _entered(self, answer: Answer, plan: RoundPlan) -> Round:
         """The round; files that its backend does not take are shown to it as text."""
         try:
-            return self._enter(answer, plan)
+            return await self._enter(answer, plan)
         except FileNotTaken as refused:
-            return self._enter(answer, await self._without_files(plan, refused, answer.context))
+            return await self._enter(answer, await self._without_files(plan, refused, answer.context))
 
     async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
         seconds = plan.attempt.route.total_seconds + self._started_at - asyncio.get_running_loop().time()
@@ -382,9 +382,9 @@ class ResponseRun:
         """For long work: renews the lock."""
         return no_beat if self._lock is None else self._lock.renew
 
-    def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
+    async def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         trace = self.record.begin_turn(plan.attempt.route)
-        made = self._parts.rounds.build(
+        made = await self._parts.rounds.build(
             plan, answer.context, self._sealer, self._secrets, self._downgrades, trace=trace
         )
         if trace is not None:

@@ -7,7 +7,8 @@ into the places of the marks. Long lists, such as messages, are encoded in porti
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import NoneType
 from typing import Any, cast
 
 import msgspec
@@ -21,8 +22,11 @@ LARGE_REQUEST_BYTES = 1024 * 1024
 SLICE_CHARACTERS = 128 * 1024
 PORTION_ELEMENTS = 100
 """Of a list of the body that are encoded together."""
+PORTION_CHARACTERS = 128 * 1024
+"""In a portion whose texts have no more together, none is encoded by itself."""
 MIN_PIECE_BYTES = 64 * 1024
 """Smaller pieces are joined, so that thousands of texts are not as many writes."""
+_SCALARS = frozenset({int, float, bool, NoneType})
 
 
 async def encode_sliced(body: JsonObject | Struct) -> list[bytes]:
@@ -60,12 +64,33 @@ def _portions(elements: list[Any], mark: str) -> Iterator[bytes]:
     for start in range(0, len(elements), PORTION_ELEMENTS):
         yield separator
         separator = b","
+        portion = elements[start : start + PORTION_ELEMENTS]
+        if _room_beside(portion, PORTION_CHARACTERS) >= 0:
+            yield msgspec.json.encode(portion)[1:-1]
+            continue
         last = b""
-        for index, piece in enumerate(_slices(elements[start : start + PORTION_ELEMENTS], mark)):
+        for index, piece in enumerate(_slices(portion, mark)):
             yield last
             last = piece if index else piece[1:]
         yield last[:-1]
     yield b"]"
+
+
+def _room_beside(value: JsonObject | list[Any], room: int) -> int:
+    """How many of so many characters the texts of a value leave; negative: not enough, or not JSON values only.
+    There may be thousands of members, so texts take no call."""
+    members: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    for member in members:
+        kind = type(member)
+        if kind is str:
+            room -= len(member)
+        elif kind is dict or kind is list:
+            room = _room_beside(member, room)
+        elif kind not in _SCALARS:
+            return -1
+        if room < 0:
+            break
+    return room
 
 
 def _slices(value: Any, mark: str) -> Iterator[bytes]:

@@ -77,11 +77,11 @@ def _portions(elements: list[Any], mark: str) -> Iterator[bytes]:
 
 
 def _room_beside(value: JsonObject | list[Any], room: int) -> int:
-    """How many of so many characters the texts of a value leave; negative: not enough, or not JSON values only.
-    There may be thousands of members, so texts take no call."""
+    """How many of so many characters the texts of a value leave; negative: not enough, or other than JSON
+    values. There may be thousands of members, so texts take no call."""
     members: Iterable[Any] = value.values() if isinstance(value, dict) else value
     for member in members:
-        kind = type(member)
+        kind: type = type(member)
         if kind is str:
             room -= len(member)
         elif kind is dict or kind is list:

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 T = TypeVar("T")
 
 MANY_ITEMS = 300
-"""Up to so many items cost less than a millisecond: nobody need get a turn between."""
+"""Up to so many items cost a millisecond or less: nobody need get a turn between."""
 THREAD_ITEMS = 5000
 """More are worked on in a thread, which takes turns with the event loop every few milliseconds."""
 

@@ -39,6 +39,8 @@ async def turns_during(work: "asyncio.Task[Any]") -> int:
         {"a": LONG, "b": [LONG, "short", None, 1.5, {"c": LONG}], "d": "x" * LONG_TEXT_CHARACTERS},
         {"texts": ["x" * (LONG_TEXT_CHARACTERS + 1)] * 100},
         {"items": [Message(role="user", content=LONG)]},
+        {"model": "m", "messages": [{"role": "user", "content": "x" * 1000}] * 1234, "stream": True},
+        {"items": [*[{"a": "b"}] * 150, "y" * (LONG_TEXT_CHARACTERS + 1), *["c"] * 350]},
         {"nothing": "long"},
         {},
     ],
@@ -56,15 +58,21 @@ async def test_others_have_their_turn_between_the_slices() -> None:
     assert await turns_during(work) >= 40
 
 
-@pytest.mark.parametrize(("received_bytes", "is_large"), [(LARGE_REQUEST_BYTES + 1, True), (0, False)])
-async def test_a_large_request_is_encoded_in_slices_and_arrives(received_bytes: int, is_large: bool) -> None:
+async def test_others_have_their_turn_between_portions_of_many_elements() -> None:
+    messages = [{"role": "user", "content": "x" * 1000}] * 10_000
+    work = asyncio.ensure_future(encode_sliced({"messages": messages}))
+    assert await turns_during(work) >= 100
+
+
+@pytest.mark.parametrize(("input_bytes", "is_large"), [(LARGE_REQUEST_BYTES + 1, True), (0, False)])
+async def test_a_large_request_is_encoded_in_slices_and_arrives(input_bytes: int, is_large: bool) -> None:
     bodies: list[bytes] = []
 
     async def answer(wire: Wire) -> None:
         bodies.append(wire.body)
         await wire.send(complete_response(200, json.dumps(COMPLETION).encode()))
 
-    asked = replace(turn(stream=False, text=LONG), received_bytes=received_bytes)
+    asked = replace(turn(stream=False, text=LONG), input_bytes=input_bytes)
     async with raw_upstream(answer) as upstream, backend_for(upstream) as backend:
         prepared = backend.prepare(asked)
         with pytest.MonkeyPatch.context() as patch:

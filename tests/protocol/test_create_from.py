@@ -20,7 +20,7 @@ def test_python_values_are_parsed_like_json() -> None:
         "metadata": {"a": "b"},
     }
     parsed = parse_create(msgspec.json.encode(params))
-    assert create_from(**params) == replace(parsed, received_bytes=0)
+    assert create_from(**params) == replace(parsed, input_bytes=0)
 
 
 def test_python_values_are_copied() -> None:

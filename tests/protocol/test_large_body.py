@@ -123,7 +123,7 @@ def test_a_request_is_the_same(members: dict[str, Any], profile: Profile) -> Non
 
 def test_the_size_is_part_of_the_request() -> None:
     body = json.dumps({"model": "m", "input": LONG}).encode()
-    assert parse_create(received(body)).received_bytes == parse_create(body).received_bytes == len(body)
+    assert parse_create(received(body)).input_bytes == parse_create(body).input_bytes == len(body)
 
 
 @pytest.mark.parametrize(

@@ -352,5 +352,5 @@ async def test_a_large_request_over_a_socket_reaches_the_model(
         answer = await client.post(f"http://127.0.0.1:{here.port}/v1/{path}", content=body, headers=headers)
     assert answer.status_code == 200
     assert [message.content for message in backend.turns[0].items if isinstance(message, Message)] == [text]
-    assert backend.turns[0].received_bytes == len(body)
+    assert backend.turns[0].input_bytes == len(body)
     assert len(decoded) == (1 if path == "responses" else 0)

@@ -62,7 +62,7 @@ async def test_turns_with_large_frames_start_in_turns() -> None:
         assert starts.waited == []
         id_of(await socket.respond(input="x" * CHEAP_BODY_BYTES))
     assert starts.waited == ["tenant"]
-    assert backend.turns[1].received_bytes > CHEAP_BODY_BYTES
+    assert backend.turns[1].input_bytes > CHEAP_BODY_BYTES
 
 
 async def test_the_responses_that_a_connection_remembers_are_freed_with_it() -> None:

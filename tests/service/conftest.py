@@ -101,7 +101,7 @@ def services_of(creator: Creator, background: Background | None = None) -> Servi
     return Services(
         creator=creator,
         compactor=parts.compactor,
-        tokens=TokenCount(router=creator.router, contexts=parts.contexts),
+        tokens=TokenCount(router=creator.router, contexts=parts.contexts, sent=parts.files.sent),
         router=creator.router,
         seal_key=parts.seal_key,
         store=creator.store,

@@ -30,7 +30,7 @@ STATEMENTS = {
         INSERT INTO approvals SELECT 't', n, 'r' || n, n, 'mcp_approval_response', '' FROM generate_series(1, 20000) n
     """,
     "explain_open_approvals": f"EXPLAIN {load_statements('postgres')['open_approvals']}",
-    "explain_history_part": f"EXPLAIN {load_statements('postgres')['history_part']}",
+    "explain_history_page": f"EXPLAIN {load_statements('postgres')['history_page']}",
     "mistake": "SELECT nonsense FROM owners",
 }
 

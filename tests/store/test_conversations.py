@@ -111,6 +111,15 @@ async def test_two_responses_cannot_be_created_at_once(talk: Stores) -> None:
     await talk.conversations.enter("t", "conv_1", "resp_2", LONG)
 
 
+async def test_a_lock_is_renewed_by_the_response_that_holds_it(talk: Stores) -> None:
+    await talk.conversations.enter("t", "conv_1", "resp_1", 0.0)
+    await talk.conversations.renew("t", "conv_1", "resp_1", LONG)
+    for again in (talk.conversations.enter, talk.conversations.renew):
+        with pytest.raises(InvalidRequest) as refused:
+            await again("t", "conv_1", "resp_2", LONG)
+        assert refused.value.code == "conversation_locked"
+
+
 async def test_a_response_that_lost_the_lock_cannot_append(talk: Stores) -> None:
     await talk.conversations.enter("t", "conv_1", "resp_1", 0.0)
     await talk.conversations.enter("t", "conv_1", "resp_2", LONG)

@@ -110,7 +110,9 @@ async def test_a_history_is_ranges_of_an_index_even_where_chains_are_long(databa
     await database.write(one("add_long_chains"))
     await database.write(one("fill_long_chains"))
     await database.vacuum()
-    plan = "\n".join(line for (line,) in await database.read(one("explain_history_part", "t", "1", 4000)))
+    plan = "\n".join(
+        line for (line,) in await database.read(one("explain_history_page", "t", "1", 4000, -1, 1000, 4096))
+    )
     assert "using items_pkey" in plan
     assert "Seq Scan" not in plan
 

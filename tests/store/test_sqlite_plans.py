@@ -39,7 +39,8 @@ async def plans(tmp_path: Path, connections: list[sqlite3.Connection]) -> AsyncI
 
 def test_histories_and_pages_are_ranges_of_the_primary_key(plans: dict[str, str]) -> None:
     key = "SEARCH items USING INDEX sqlite_autoindex_items_1"
-    assert plans["history_part"] == f"{key} (tenant=? AND chain=? AND pos<?)"
+    assert plans["history_page"] == f"{key} (tenant=? AND chain=? AND pos>? AND pos<?)"
+    assert plans["item_body"] == f"{key} (tenant=? AND chain=? AND pos=?)"
     for name in ("items_upwards", "items_downwards", "items_between"):
         assert plans[name] == f"{key} (tenant=? AND chain=? AND pos>? AND pos<?)"
 

@@ -33,6 +33,8 @@ CALLS: dict[str, Callable[[Stores, str], Awaitable[object]]] = {
     ),
     "delete_item": lambda store, known: store.conversations.delete_item("b", f"conv_{known}", f"msg_{known}"),
     "enter": lambda store, known: store.conversations.enter("b", f"conv_{known}", "resp_new", 1000.0),
+    "history": lambda store, known: store.conversations.history("b", f"conv_{known}"),
+    "renew": lambda store, known: store.conversations.renew("b", f"conv_{known}", "resp_new", 1000.0),
     "leave": lambda store, known: store.conversations.leave("b", f"conv_{known}", "resp_new"),
     "submit_after": lambda store, known: store.background.submit(
         "b", queued("new", known), b"{}", events(0), "nobody"

@@ -111,7 +111,7 @@ class HttpBackend(ABC):
             call.new_reader,
             first_byte=deadlines.first_byte if turn.streamed else deadlines.answer,
             max_event_bytes=endpoint.max_event_bytes,
-            is_large=turn.received_bytes > LARGE_REQUEST_BYTES,
+            is_large=turn.input_bytes > LARGE_REQUEST_BYTES,
             chance=self._chance,
         )
         prepared.trace = turn.trace

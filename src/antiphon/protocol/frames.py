@@ -110,7 +110,7 @@ def parse_create_frame(body: bytes, profile: Profile = OPENAI) -> CreateFrame:
     # A request that only prepares may have tools and instructions alone.
     raw = replace(raw, stream=True)
     request = check_create(
-        raw, profile, input_optional=not generate, unused=unused, unknown=unknown, received_bytes=len(body)
+        raw, profile, input_optional=not generate, unused=unused, unknown=unknown, input_bytes=len(body)
     )
     return CreateFrame(request, generate)
 

@@ -44,7 +44,7 @@ def parse_create(body: Body, profile: Profile = OPENAI, *, input_optional: bool 
         unused=unused,
         unknown=unknown,
         input_optional=input_optional,
-        received_bytes=len(body),
+        input_bytes=len(body),
     )
 
 
@@ -84,7 +84,7 @@ def check_create(
     input_optional: bool = False,
     unused: tuple[str, ...] = (),
     unknown: UnknownParams = NONE_UNKNOWN,
-    received_bytes: int = 0,
+    input_bytes: int = 0,
 ) -> CreateResponse:
     """Apply the rules that types cannot express, and parse the parameters with several forms."""
     _check_served(raw, profile)
@@ -112,7 +112,7 @@ def check_create(
         foreign_params=_foreign_params(raw),
         unknown=unknown,
         unchecked=definitions.unchecked,
-        received_bytes=received_bytes,
+        input_bytes=input_bytes,
     )
 
 

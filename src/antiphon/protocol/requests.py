@@ -202,8 +202,13 @@ class CreateResponse(Struct, frozen=True, kw_only=True):
     """Stop sequences, set by compatible endpoints only."""
     unchecked: tuple[Definition, ...] = ()
     """Schemas and grammars that are too expensive to be checked while a request is parsed."""
-    received_bytes: int = 0
-    """The size of the body; 0 if it did not come in one."""
+    input_bytes: int = 0
+    """The size of the body, and of a long history; 0 if it did not come in a body."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether it refers to a history."""
+        return self.params.previous_response_id is not None or self.params.conversation is not None
 
     @property
     def stored(self) -> bool:

@@ -50,8 +50,8 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Maximum size of all request bodies that are being received, in bytes; a tenant may use half of it."""
     max_held_bytes: Annotated[int, Meta(ge=1024)] = 512 * 1024 * 1024
-    """Bytes of large requests until they are answered, and as many again of the files that models are sent
-    for requests; a tenant may use half of each."""
+    """Bytes of large requests until they are answered, and as many again of the files and long histories that
+    models are sent for requests; a tenant may use half of each."""
     max_memory: Annotated[int, Meta(ge=0)] = 0
     """Memory of a server process in bytes, of which requests are refused beyond 90 %; 0: no limit."""
     body_timeout: Seconds = 30.0
@@ -105,6 +105,10 @@ class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that an ended response waits for an unavailable database before it fails."""
     inherit_tools: bool = True
     """Whether a continuation without `tools` inherits those of the previous response."""
+    max_history_items: Annotated[int, Meta(ge=1)] = 50_000
+    """Items of the longest history that a request may continue."""
+    max_history_bytes: Annotated[int, Meta(ge=1024)] = 64 * 1024 * 1024
+    """Bytes of the longest history that a request may continue."""
 
 
 class FilesSettings(Struct, frozen=True, forbid_unknown_fields=True):

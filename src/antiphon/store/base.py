@@ -64,6 +64,32 @@ class Continuation(Struct, frozen=True):
     tools: tuple[Tool, ...] = ()
     private: PrivateSides = NONE_PRIVATE
     sealed_tools: str | None = None
+    size: int = 0
+    """Characters of its items as JSON; 0 if that is not known."""
+
+
+class HistoryRoom(Protocol):
+    """The room that the reader of a history has. Whatever a call raises ends the reading."""
+
+    def check_items(self, count: int) -> None:
+        """The history has at most so many items, of which the first page was read."""
+        ...
+
+    def take(self, size: int) -> None:
+        """So many characters more were read."""
+        ...
+
+
+class _AnyLength:
+    def check_items(self, count: int) -> None:
+        pass
+
+    def take(self, size: int) -> None:
+        pass
+
+
+ANY_LENGTH: HistoryRoom = _AnyLength()
+"""Room for every history."""
 
 
 class Page(Struct, frozen=True, kw_only=True):

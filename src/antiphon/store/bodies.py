@@ -1,6 +1,7 @@
 """Responses as JSON text. The body omits the output, because output items are stored as items."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
@@ -24,6 +25,7 @@ class _Declared(Struct, frozen=True):
 _body = msgspec.json.Decoder(Response)
 _declared = msgspec.json.Decoder(_Declared)
 _input = msgspec.json.Decoder(list[list[str]])
+_private_side = itemgetter(2)
 _sides = msgspec.json.Decoder(dict[str, str])
 _progress = msgspec.json.Decoder(Progress)
 
@@ -90,6 +92,6 @@ def items_with_private(rows: Sequence[Row]) -> tuple[list[Item], PrivateSides]:
     """The items of rows that hold a type, a text and a private side, and those private sides that are not
     NULL."""
     items = items_from_texts(rows)
-    if all(row[2] is None for row in rows):
+    if not any(map(_private_side, rows)):
         return items, NONE_PRIVATE
     return items, {item_id(item): row[2] for item, row in zip(items, rows, strict=True) if row[2] is not None}

@@ -11,7 +11,7 @@ from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_id, item_to_text, item_type
 from antiphon.store import jobs
 from antiphon.store.base import RESPONSE_JOB, PrivateSides
-from antiphon.store.database import Row, Script, Statement
+from antiphon.store.database import Script, Statement
 
 
 class Position(NamedTuple):
@@ -43,14 +43,6 @@ def branch(tenant: str, at: Position, chain: str, length: int) -> Script[Positio
     if not (yield Statement("start_chain", (tenant, chain, at.chain, at.pos, at.pos + length, 0))):
         raise AlreadyStored
     return Position(chain, at.pos)
-
-
-def history(tenant: str, at: Position) -> Script[list[Row]]:
-    """Type, body and private side of everything before a position, oldest first."""
-    rows: list[Row] = []
-    for chain, limit in reversed((yield Statement("path", (tenant, *at)))):
-        rows += yield Statement("history_part", (tenant, chain, limit))
-    return rows
 
 
 def put(

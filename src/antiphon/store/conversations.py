@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.protocol.content import Metadata
 from antiphon.protocol.items import Item
 from antiphon.protocol.stored_items import item_from_text
-from antiphon.store import chains, pages
+from antiphon.store import chains, histories, pages
 from antiphon.store.base import (
-    Continuation,
     Conversation,
     ItemPage,
     Page,
@@ -19,9 +19,10 @@ from antiphon.store.base import (
     conversation_not_found,
     item_not_found,
 )
-from antiphon.store.bodies import items_with_private, tools_from_text
+from antiphon.store.bodies import tools_from_text
 from antiphon.store.chains import Position
 from antiphon.store.database import Script, Statement
+from antiphon.store.histories import Beginning
 
 _metadata = msgspec.json.Decoder(Metadata)
 
@@ -107,19 +108,28 @@ def delete_item(tenant: str, conversation_id: str, item_id: str) -> Script[None]
     yield from chains.erase_unneeded(tenant, conversation_id)
 
 
-def enter(
-    tenant: str, conversation_id: str, response_id: str, lease: float, now: int
-) -> Script[Continuation]:
-    """Lock a conversation for a response, and give what it holds."""
-    if not (yield Statement("lock_conversation", (tenant, conversation_id, response_id, lease))):
-        yield from _refuse(tenant, conversation_id)
-    _, head = yield from _find(tenant, conversation_id, "conversation")
-    items, private = items_with_private((yield from chains.history(tenant, Position(conversation_id, head))))
+def history(tenant: str, conversation_id: str) -> Script[Beginning]:
+    """The beginning of what it holds, for a request that is answered with it."""
+    at = yield from head_of(tenant, conversation_id)
+    return (yield from histories.begin(tenant, at))
+
+
+def enter(tenant: str, conversation_id: str, response_id: str, lease: float, now: int) -> Script[Beginning]:
+    """Lock a conversation for a response, and give the beginning of what it holds."""
+    yield from renew(tenant, conversation_id, response_id, lease)
+    found = yield from history(tenant, conversation_id)
     last = yield Statement("last_response_in_conversation", (tenant, conversation_id, now))
     if not last:
-        return Continuation(items, (), private)
+        return found
     body, sealed_tools = last[0]
-    return Continuation(items, tools_from_text(body), private, sealed_tools)
+    known = replace(found.continuation, tools=tools_from_text(body), sealed_tools=sealed_tools)
+    return replace(found, continuation=known)
+
+
+def renew(tenant: str, conversation_id: str, response_id: str, lease: float) -> Script[None]:
+    """Lock a conversation for a response, or lock it for longer."""
+    if not (yield Statement("lock_conversation", (tenant, conversation_id, response_id, lease))):
+        yield from _refuse(tenant, conversation_id)
 
 
 def leave(tenant: str, conversation_id: str, response_id: str) -> Script[None]:

@@ -136,7 +136,7 @@ def no_stores() -> Stores:
     )
     conversations = EmptyStore(
         conversation_not_found,
-        {"enter": (SEND_HISTORY, "conversation"), "add_conversation": (SEND_HISTORY, "conversation")},
+        dict.fromkeys(("history", "enter", "add_conversation"), (SEND_HISTORY, "conversation")),
     )
     keys = EmptyStore(_key_not_found, {"add_key": (NO_KEYS, None)})
     files = EmptyStore(file_not_found, dict.fromkeys(_FILE_CALLS, (NO_FILES, None)))

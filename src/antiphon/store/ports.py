@@ -14,6 +14,7 @@ from antiphon.protocol.response import Response
 from antiphon.store.agent_runs import AgentRunStore
 from antiphon.store.approvals import OpenApproval
 from antiphon.store.base import (
+    ANY_LENGTH,
     NONE_PRIVATE,
     ApiKey,
     Claim,
@@ -21,6 +22,7 @@ from antiphon.store.base import (
     Conversation,
     EventRows,
     Events,
+    HistoryRoom,
     ItemPage,
     Job,
     JobLimit,
@@ -57,8 +59,11 @@ class ResponseStore(Protocol):
         """One response, as its creator received it. An unfinished one has its current status."""
         ...
 
-    async def continuation(self, tenant: str, response_id: str) -> Continuation:
-        """Everything up to and including a response's output. An unfinished one cannot be continued."""
+    async def continuation(
+        self, tenant: str, response_id: str, room: HistoryRoom = ANY_LENGTH
+    ) -> Continuation:
+        """Everything up to and including a response's output. An unfinished one cannot be continued. `room`
+        is taken while it is read."""
         ...
 
     async def item(self, tenant: str, item_id: str) -> StoredItem:
@@ -141,11 +146,28 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def enter(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> Continuation:
+    async def history(
+        self, tenant: str, conversation_id: str, room: HistoryRoom = ANY_LENGTH
+    ) -> Continuation:
+        """What a conversation holds, without a lock and without the tools that were declared last."""
+        ...
+
+    async def enter(
+        self,
+        tenant: str,
+        conversation_id: str,
+        response_id: str,
+        lease: float,
+        room: HistoryRoom = ANY_LENGTH,
+    ) -> Continuation:
         """Lock a conversation for a response, for `lease` seconds, and return its items.
 
-        Calling it again for the same response renews the lock. `conversation_locked` if another has it.
+        `conversation_locked` if another response has it. If the history cannot be read, the lock stays.
         """
+        ...
+
+    async def renew(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> None:
+        """Hold the lock for `lease` seconds from now. `conversation_locked` if another response has it."""
         ...
 
     async def leave(self, tenant: str, conversation_id: str, response_id: str) -> None:
@@ -167,7 +189,7 @@ class BackgroundStore(Protocol):
         claimed by another owner since; without a job it is taken from any owner."""
         ...
 
-    async def base(self, tenant: str, response_id: str) -> Continuation:
+    async def base(self, tenant: str, response_id: str, room: HistoryRoom = ANY_LENGTH) -> Continuation:
         """The history that an unfinished response continues; later deletions do not affect it."""
         ...
 

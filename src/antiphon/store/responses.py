@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.items import Item
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_from_text
-from antiphon.store import approvals, chains, conversations, pages, traces
+from antiphon.store import approvals, chains, conversations, histories, pages, traces
 from antiphon.store.base import (
     UNFINISHED,
-    Continuation,
     ItemPage,
     Page,
     StoredItem,
@@ -21,13 +22,13 @@ from antiphon.store.base import (
 from antiphon.store.bodies import (
     input_from_text,
     items_from_rows,
-    items_with_private,
     response_from_text,
     response_to_text,
     tools_from_text,
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
+from antiphon.store.histories import Beginning
 from antiphon.store.stats import stats_columns
 
 _KEPT = frozenset({"completed", "incomplete"})
@@ -113,15 +114,15 @@ def find(tenant: str, response_id: str, now: int) -> Script[Response]:
     return response_from_text(body, status, items_from_rows(rows))
 
 
-def continuation(tenant: str, response_id: str, now: int) -> Script[Continuation]:
-    """What a next turn needs."""
+def continuation(tenant: str, response_id: str, now: int) -> Script[Beginning]:
+    """What a next turn needs, with the beginning of the history."""
     row = yield from _find(tenant, response_id, now, "previous_response_id")
     chain, _, end, status, body, _, sealed_tools = row
     if status in UNFINISHED:
         raise not_finished(response_id, status)
-    rows = yield from chains.history(tenant, Position(chain, end))
-    items, private = items_with_private(rows)
-    return Continuation(items, tools_from_text(body), private, sealed_tools)
+    found = yield from histories.begin(tenant, Position(chain, end))
+    known = replace(found.continuation, tools=tools_from_text(body), sealed_tools=sealed_tools)
+    return replace(found, continuation=known)
 
 
 def item(tenant: str, item_id: str, now: int) -> Script[StoredItem]:

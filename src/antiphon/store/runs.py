@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.store import approvals, chains, conversations, jobs, keys, responses, traces
+from antiphon.store import (
+    approvals,
+    chains,
+    conversations,
+    histories,
+    jobs,
+    keys,
+    responses,
+    traces,
+)
 from antiphon.store.base import (
     EVENT_PAGE_BYTES,
     EVENT_PAGE_ROWS,
@@ -24,7 +33,6 @@ from antiphon.store.base import (
 from antiphon.store.bodies import (
     input_from_text,
     input_to_text,
-    items_with_private,
     progress_from_text,
     progress_to_text,
     response_from_text,
@@ -35,6 +43,7 @@ from antiphon.store.bodies import (
 )
 from antiphon.store.chains import AlreadyStored, Position
 from antiphon.store.database import Row, Script, Statement
+from antiphon.store.histories import Beginning
 from antiphon.store.stats import stats_columns
 
 _ALL_ROWS = 2**31 - 1
@@ -104,14 +113,19 @@ def claim(tenant: str, response_id: str, job: Job | None, now: int) -> Script[Cl
     )
 
 
-def base(tenant: str, response_id: str) -> Script[Continuation]:
-    """The history before the position of an unfinished response."""
+def base(tenant: str, response_id: str) -> Script[Beginning]:
+    """The beginning of the history before the position of an unfinished response."""
     rows = yield Statement("end_of_response", (tenant, response_id))
     if not rows or rows[0][0] is None:
-        return Continuation(())
+        return Beginning(Continuation(()), 0)
     chain, end, _ = rows[0]
-    items, private = items_with_private((yield from chains.history(tenant, Position(chain, end))))
-    return Continuation(items, (), private)
+    return (yield from histories.begin(tenant, Position(chain, end)))
+
+
+def check_base(tenant: str, response_id: str) -> Script[None]:
+    """Raise if a response is gone, and with it what keeps the history before it."""
+    if not (yield Statement("end_of_response", (tenant, response_id))):
+        raise response_not_found(response_id)
 
 
 def append(tenant: str, response_id: str, token: int, events: Events) -> Script[None]:

@@ -10,6 +10,7 @@ from antiphon.store import agent_scripts, approvals, conversations, jobs, keys, 
 from antiphon.store.agent_runs import AgentRun, RunClaim, RunEvent, RunStatus
 from antiphon.store.approvals import OpenApproval
 from antiphon.store.base import (
+    ANY_LENGTH,
     NONE_PRIVATE,
     ApiKey,
     Claim,
@@ -17,6 +18,7 @@ from antiphon.store.base import (
     Conversation,
     EventRows,
     Events,
+    HistoryRoom,
     ItemPage,
     Job,
     JobLimit,
@@ -30,6 +32,7 @@ from antiphon.store.base import (
 from antiphon.store.blobs.rows import RowBlobs
 from antiphon.store.chains import AlreadyStored
 from antiphon.store.database import Database
+from antiphon.store.histories import Beginning, Histories
 from antiphon.store.ports import Stores
 from antiphon.store.postgres_vectors import PostgresVectors
 from antiphon.store.signals import Signals
@@ -56,11 +59,11 @@ def sql_stores(
 
     With a `limit`, only about so many finished responses and agent runs stay: the oldest are deleted.
     """
-    trim = Trim(database, limit)
+    trim, reader = Trim(database, limit), Histories(database)
     return Stores(
-        responses=SqlResponses(database, clock, trim),
-        conversations=SqlConversations(database, clock),
-        background=SqlBackground(database, clock, trim),
+        responses=SqlResponses(database, clock, trim, reader),
+        conversations=SqlConversations(database, clock, reader),
+        background=SqlBackground(database, clock, trim, reader),
         agent_runs=SqlAgentRuns(database, clock, limit=limit),
         files=SqlFiles(database, clock),
         blobs=RowBlobs(database),
@@ -113,9 +116,10 @@ class _SqlPort:
 class SqlResponses(_SqlPort):
     """See `ResponseStore`."""
 
-    def __init__(self, database: Database, clock: Clock, trim: Trim) -> None:
+    def __init__(self, database: Database, clock: Clock, trim: Trim, reader: Histories) -> None:
         super().__init__(database, clock)
         self._trim = trim
+        self._histories = reader
 
     async def check(self) -> None:
         """Raise at once if a response could not be saved right now."""
@@ -131,9 +135,14 @@ class SqlResponses(_SqlPort):
         """One response."""
         return await self._db.read(responses.find(tenant, response_id, self._now()))
 
-    async def continuation(self, tenant: str, response_id: str) -> Continuation:
+    async def continuation(
+        self, tenant: str, response_id: str, room: HistoryRoom = ANY_LENGTH
+    ) -> Continuation:
         """Everything up to and including a response's output."""
-        return await self._db.read(responses.continuation(tenant, response_id, self._now()))
+        found = await self._db.read(responses.continuation(tenant, response_id, self._now()))
+        return await self._histories.complete(
+            tenant, found, room, lambda: responses.end_of(tenant, response_id)
+        )
 
     async def open_approvals(self, tenant: str, limit: int) -> Sequence[OpenApproval]:
         """Approval requests that wait."""
@@ -164,6 +173,10 @@ class SqlResponses(_SqlPort):
 
 class SqlConversations(_SqlPort):
     """See `ConversationStore`."""
+
+    def __init__(self, database: Database, clock: Clock, reader: Histories) -> None:
+        super().__init__(database, clock)
+        self._histories = reader
 
     async def add_conversation(
         self,
@@ -211,10 +224,37 @@ class SqlConversations(_SqlPort):
         """Remove one item from a conversation."""
         await self._db.write(conversations.delete_item(tenant, conversation_id, item_id))
 
-    async def enter(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> Continuation:
+    async def history(
+        self, tenant: str, conversation_id: str, room: HistoryRoom = ANY_LENGTH
+    ) -> Continuation:
+        """What a conversation holds."""
+        found = await self._db.read(conversations.history(tenant, conversation_id))
+        return await self._complete(tenant, conversation_id, found, room)
+
+    async def enter(
+        self,
+        tenant: str,
+        conversation_id: str,
+        response_id: str,
+        lease: float,
+        room: HistoryRoom = ANY_LENGTH,
+    ) -> Continuation:
         """Lock a conversation for a response. A lock need not survive a power failure."""
         script = conversations.enter(tenant, conversation_id, response_id, lease, self._now())
-        return await self._db.write(script, durable=False)
+        found = await self._db.write(script, durable=False)
+        return await self._complete(tenant, conversation_id, found, room)
+
+    async def _complete(
+        self, tenant: str, conversation_id: str, found: Beginning, room: HistoryRoom
+    ) -> Continuation:
+        return await self._histories.complete(
+            tenant, found, room, lambda: conversations.head_of(tenant, conversation_id)
+        )
+
+    async def renew(self, tenant: str, conversation_id: str, response_id: str, lease: float) -> None:
+        """Renew the lock of a response."""
+        script = conversations.renew(tenant, conversation_id, response_id, lease)
+        await self._db.write(script, durable=False)
 
     async def leave(self, tenant: str, conversation_id: str, response_id: str) -> None:
         """Release the lock of a response that was abandoned."""
@@ -224,9 +264,10 @@ class SqlConversations(_SqlPort):
 class SqlBackground(_SqlPort):
     """See `BackgroundStore`."""
 
-    def __init__(self, database: Database, clock: Clock, trim: Trim) -> None:
+    def __init__(self, database: Database, clock: Clock, trim: Trim, reader: Histories) -> None:
         super().__init__(database, clock)
         self._trim = trim
+        self._histories = reader
 
     async def submit(
         self, tenant: str, stored: StoredResponse, request: bytes, events: Events, owner: str | None = None
@@ -239,9 +280,12 @@ class SqlBackground(_SqlPort):
         """Claim an unfinished response."""
         return await self._db.write(runs.claim(tenant, response_id, job, self._now()))
 
-    async def base(self, tenant: str, response_id: str) -> Continuation:
+    async def base(self, tenant: str, response_id: str, room: HistoryRoom = ANY_LENGTH) -> Continuation:
         """The history that an unfinished response continues."""
-        return await self._db.read(runs.base(tenant, response_id))
+        found = await self._db.read(runs.base(tenant, response_id))
+        return await self._histories.complete(
+            tenant, found, room, lambda: runs.check_base(tenant, response_id)
+        )
 
     async def append(self, tenant: str, response_id: str, token: int, events: Events) -> None:
         """Append to the event log, durably: followers have received what is in it."""

@@ -59,8 +59,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     left_out: tuple[Downgrade, ...] = ()
     """The tools that the profile omits; the log contains a warning about them."""
     downgrades: tuple[Downgrade, ...] = ()
-    received_bytes: int = 0
-    """The size of the client's request; 0 if it is not known."""
+    input_bytes: int = 0
+    """The size of the client's request, and of a long history; 0 if it is not known."""
     spent: frozenset[str] = frozenset()
     """Names of hosted tools that are not shown any more, because they were called often enough. A model may
     remember them: such calls are ignored."""
@@ -160,7 +160,7 @@ def build_turn(
         thinking=request.thinking,
         left_out=tools.left_out,
         downgrades=tuple(found),
-        received_bytes=request.received_bytes,
+        input_bytes=request.input_bytes,
         sources=sources,
     )
 

@@ -39,9 +39,10 @@ from antiphon.service.files.upkeep import start_object_upkeep
 from antiphon.service.files.uploads import Uploads
 from antiphon.service.hosted_tools.base import ServedTool
 from antiphon.service.responses.create import ResponseOptions, response_services
-from antiphon.service.responses.file_room import SentFiles
+from antiphon.service.responses.file_room import SentContent
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Retention
+from antiphon.service.responses.history_room import HistoryLimits
 from antiphon.service.responses.record import TracePolicy
 from antiphon.service.routing.circuits import HealthPolicy
 from antiphon.service.routing.names import Names
@@ -200,6 +201,7 @@ def _response_options(settings: Settings, served_tools: tuple[ServedTool, ...]) 
     return ResponseOptions(
         served_tools=served_tools,
         hosted=hosted_limits(settings),
+        history=HistoryLimits(settings.store.max_history_items, settings.store.max_history_bytes),
         result_tokens=settings.tools.result_tokens,
         ignored_tools=frozenset(settings.tools.ignore),
         inherit_tools=settings.store.inherit_tools,
@@ -238,7 +240,7 @@ def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> Fil
     downloader = Downloader(
         AllowPublic(settings.egress.allow, settings.egress.deny), MAX_FILE_BYTES, documents.download_seconds
     )
-    sent = SentFiles(settings.server.max_held_bytes)
+    sent = SentContent(settings.server.max_held_bytes, settings.server.max_memory)
     return FileTexts(reader, downloader, files, documents.max_tokens, sent)
 
 

@@ -34,9 +34,10 @@ from antiphon.protocol.response import InputTokensDetails, OutputTokensDetails, 
 from antiphon.service.checks import Checks
 from antiphon.service.responses.compaction import CompactionPlan, Compactor
 from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.file_room import SentContent
 from antiphon.service.responses.summarise import BROKEN_OFF
 from antiphon.service.routing.router import Route, Router
-from antiphon.store.base import Continuation, StoredItem, item_not_found, response_not_found
+from antiphon.store.base import Continuation, HistoryRoom, StoredItem, item_not_found, response_not_found
 from antiphon.store.ports import Stores
 from antiphon.turn.chunks import HEARTBEAT, Chunk, Failed, Finished, ReasoningDelta, TextDelta, UsageReported
 from antiphon.turn.compaction import HEADING, compact_view
@@ -60,7 +61,7 @@ CALLER = Caller.of("t")
 class Shelf:
     """The part of a store that compaction needs."""
 
-    async def continuation(self, tenant: str, response_id: str) -> Continuation:
+    async def continuation(self, tenant: str, response_id: str, _room: HistoryRoom) -> Continuation:
         if (tenant, response_id) != ("t", "resp_1"):
             raise response_not_found(response_id, "previous_response_id")
         return Continuation((QUESTION, CALL, OUTPUT, ANSWER))
@@ -86,6 +87,7 @@ def compactor(*backends: ScriptedBackend, model: str | None = None) -> Compactor
         ids=IdSource(lambda: 1000.0, lambda size: next(numbers).to_bytes(size, "big")),
         clock=lambda: 1000.0,
         seal_key=SEAL_KEY,
+        sent=SentContent(),
         model=model,
         count_tokens=lambda items, _: len(items),
     )

@@ -110,11 +110,11 @@ async def test_a_long_response_holds_its_conversation(
     make_creator: MakeCreator, store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, leases = 1000.0, list[float]()
-    enter = store.conversations.enter
+    renew = store.conversations.renew
 
     async def noted(tenant: str, conversation_id: str, response_id: str, lease: float) -> Any:
         leases.append(lease)
-        return await enter(tenant, conversation_id, response_id, lease)
+        return await renew(tenant, conversation_id, response_id, lease)
 
     async def long(_turn: TurnRequest) -> AsyncGenerator[Step, None]:
         nonlocal now
@@ -123,9 +123,9 @@ async def test_a_long_response_holds_its_conversation(
             yield HEARTBEAT
         yield [TextDelta("a"), Finished("stop")]
 
-    monkeypatch.setattr(store.conversations, "enter", noted)
+    monkeypatch.setattr(store.conversations, "renew", noted)
     await converse(make_creator(ScriptedBackend(long), clock=lambda: now))
-    assert leases == [context.CONVERSATION_LEASE_SECONDS] * 5
+    assert leases == [context.CONVERSATION_LEASE_SECONDS] * 4
 
 
 async def test_a_response_that_lost_the_lock_has_failed(

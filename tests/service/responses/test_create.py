@@ -32,6 +32,7 @@ from antiphon.protocol.response import Response
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.finish import Retention
 from antiphon.store.base import Page, StoredResponse
+from antiphon.store.histories import Histories
 from antiphon.store.ports import Stores
 from antiphon.store.signals import LocalSignals
 from antiphon.store.sql_stores import SqlResponses, Trim, sql_stores
@@ -236,7 +237,7 @@ class Witness(SqlResponses):
     refusal: AntiphonError | None = None
 
     def __init__(self, database: SqliteDatabase) -> None:
-        super().__init__(database, lambda: 1000.0, Trim(database, None))
+        super().__init__(database, lambda: 1000.0, Trim(database, None), Histories(database))
         self.saved: list[str] = []
         self.stores = replace(sql_stores(database, LocalSignals(), lambda: 1000.0), responses=self)
 

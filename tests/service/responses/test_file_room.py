@@ -14,7 +14,7 @@ from antiphon.documents.reader import MAX_TEXT_AT_ONCE_BYTES, DocumentReader
 from antiphon.errors import Overloaded
 from antiphon.isolated.pool import IsolatedPool
 from antiphon.server.memory import memory_client
-from antiphon.service.responses.file_room import SMALL_BYTES, ReadingRoom, SentFiles
+from antiphon.service.responses.file_room import SMALL_BYTES, ReadingRoom, SentContent
 from antiphon.settings import (
     DocumentSettings,
     SealSettings,
@@ -121,7 +121,7 @@ async def test_readers_that_are_cancelled_together_leave_nothing_behind() -> Non
 
 
 def test_a_tenant_sends_half_of_the_files_of_all() -> None:
-    sent = SentFiles(100)
+    sent = SentContent(100)
     first, second = sent.hold("a"), sent.hold("a")
     first.add(40)
     with pytest.raises(Overloaded):
@@ -136,7 +136,7 @@ def test_a_tenant_sends_half_of_the_files_of_all() -> None:
 
 
 def test_the_only_turn_of_a_tenant_may_send_more_than_its_half() -> None:
-    sent = SentFiles(100)
+    sent = SentContent(100)
     first, second = sent.hold("a"), sent.hold("a")
     first.add(40)
     first.add(40)  # its own bytes do not count as those of another one

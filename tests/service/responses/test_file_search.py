@@ -173,20 +173,20 @@ async def test_a_conversation_stays_locked_while_a_tool_runs(
     creator, _ = searching(SEARCH, ANSWER, clock=lambda: now[0])
     await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), [])
     request = create_from(model="m", input="Why?", stream=True, tools=[TOOL], conversation="conv_1")
-    enter, entered = store.conversations.enter, list[str]()
+    renew, renewed = store.conversations.renew, list[str]()
 
     async def counted(*arguments: Any) -> Any:
-        entered.append("again")
-        return await enter(*arguments)
+        renewed.append("again")
+        return await renew(*arguments)
 
-    monkeypatch.setattr(store.conversations, "enter", counted)
+    monkeypatch.setattr(store.conversations, "renew", counted)
     async with asyncio.timeout(10):
         async for batch in creator.start(request, CALLER).events():
             if any(to_wire(event)["type"] == "keepalive" for event in batch):
                 now[0] += CONVERSATION_LEASE_SECONDS
-                if len(entered) > 2:
+                if len(renewed) > 1:
                     passages.gate.set()
-    assert len(entered) > 2
+    assert len(renewed) > 1
 
 
 @pytest.mark.requirement("HOSTED/search-results")

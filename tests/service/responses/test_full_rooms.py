@@ -21,7 +21,7 @@ from antiphon.service.background import Background
 from antiphon.service.hosted_tools.web_search import WebSearch
 from antiphon.service.responses import file_texts
 from antiphon.service.responses.create import Creator
-from antiphon.service.responses.file_room import SentFiles
+from antiphon.service.responses.file_room import SentContent
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.turn.chunks import Finished, TextDelta
@@ -57,7 +57,7 @@ class OnePicture:
         return len(PICTURE)
 
 
-class Refusing(SentFiles):
+class Refusing(SentContent):
     """Has no room when it is asked for the times with these numbers."""
 
     def __init__(self, refused: Collection[int]) -> None:
@@ -78,13 +78,13 @@ class Refusing(SentFiles):
         self.sizes.remove(size)
 
 
-def files(sent: SentFiles) -> FileTexts:
+def files(sent: SentContent) -> FileTexts:
     return FileTexts(
         DocumentReader(IsolatedPool()), Downloader(AllowPublic(), 1000, 1.0), OnePicture(), 1000, sent
     )
 
 
-def failing_over(make_creator: MakeCreator, sent: SentFiles) -> Creator:
+def failing_over(make_creator: MakeCreator, sent: SentContent) -> Creator:
     """A model that takes ids and fails in its second round; then another one that takes none."""
     first = ScriptedBackend([SEARCH], [BackendUnreachable()])
     tools = (WebSearch(ScriptedWeb()),)

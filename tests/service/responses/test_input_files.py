@@ -20,7 +20,7 @@ from antiphon.errors import InvalidRequest, Overloaded
 from antiphon.protocol.response import Response
 from antiphon.server.memory import memory_client
 from antiphon.service.responses import file_texts
-from antiphon.service.responses.file_room import HeldFiles
+from antiphon.service.responses.file_room import HeldContent
 from antiphon.service.responses.file_texts import MAX_FILES_AT_ONCE, SENT_COPIES
 from antiphon.settings import (
     DocumentSettings,
@@ -290,13 +290,13 @@ async def test_page_images_count_among_what_is_sent_along(
         return True
 
     held: list[int] = []
-    original = HeldFiles.add
+    original = HeldContent.add
 
-    def adding(files: HeldFiles, size: int) -> None:
+    def adding(files: HeldContent, size: int) -> None:
         held.append(size)
         original(files, size)
 
-    monkeypatch.setattr(HeldFiles, "add", adding)
+    monkeypatch.setattr(HeldContent, "add", adding)
     monkeypatch.setattr(
         "antiphon.backends.chat_completions.client.ChatCompletionsBackend.takes_images", takes
     )

@@ -36,7 +36,7 @@ class Counting(ScriptedBackend):
 
 
 def counter(creator: Creator) -> TokenCount:
-    return TokenCount(router=creator.router, contexts=creator.parts.contexts)
+    return TokenCount(router=creator.router, contexts=creator.parts.contexts, sent=creator.parts.files.sent)
 
 
 async def count(creator: Creator, **params: Any) -> Count:

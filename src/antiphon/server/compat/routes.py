@@ -17,6 +17,7 @@ from antiphon.server.error_shapes import ANTHROPIC_ERRORS, CHAT_ERRORS, internal
 from antiphon.server.exchange import COUNTED_BY, BodyReader, Exchange
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
+from antiphon.service.long_work import let_others_run
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.run import ResponseRun
@@ -52,8 +53,9 @@ class CompatRoutes:
                 body = await self._bodies.read_within(exchange, lease)
                 lease.expect_disconnect()
                 question, renderer = self._api.read(body, exchange.caller)
-                request = replace(question.request, stop=question.stops, received_bytes=len(body))
+                request = replace(question.request, stop=question.stops, input_bytes=len(body))
                 del body  # it is not held while the model answers
+                await let_others_run(len(request.items))
                 run = self._creator.start(request, exchange.caller)
                 lease.limit_turns(run)
                 running = _Running(question, renderer, run)

@@ -25,6 +25,7 @@ from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
 from antiphon.service.background import Background
 from antiphon.service.event_log import read_events
+from antiphon.service.long_work import MANY_ITEMS
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
@@ -134,7 +135,7 @@ class ResponsesRoutes:
                 if request.params.background:
                     await self._submit(exchange, request, body, origin)
                     return
-                if len(body) > YIELDING_BYTES:
+                if len(body) > YIELDING_BYTES or len(request.items) > MANY_ITEMS:
                     await asyncio.sleep(0)
                 del body  # it is not held while the model answers
                 run = self._creator.start(request, exchange.caller, origin=origin)

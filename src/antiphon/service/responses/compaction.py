@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from antiphon.caller import Caller
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.compact import CompactedResponse, parse_compact
+from antiphon.protocol.compact import CompactedResponse, CompactRequest, parse_compact
 from antiphon.protocol.content import InputText
 from antiphon.protocol.ids import Clock, IdSource
 from antiphon.protocol.items import Compaction, CompactionTrigger, Item, Message
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.responses.context import Context, Contexts
+from antiphon.service.responses.file_room import HeldContent, SentContent
 from antiphon.service.responses.summarise import Beat, Summariser, Summary, no_beat
 from antiphon.service.routing.router import Router
 from antiphon.turn.chunks import Compacted
@@ -55,15 +56,23 @@ class Compactor:
     ids: IdSource
     clock: Clock
     seal_key: SealKey
+    sent: SentContent
     model: str | None = None
     count_tokens: Callable[[Sequence[Item], CreateResponse], int] = _estimated_tokens
 
     async def compact(self, body: bytes, caller: Caller) -> CompactedResponse:
         """Answer ``POST /v1/responses/compact``. Nothing is stored."""
-        request = parse_compact(body)
+        with self.sent.hold(caller.tenant) as held:
+            return await self._compacted_response(parse_compact(body), caller, held)
+
+    async def _compacted_response(
+        self, request: CompactRequest, caller: Caller, held: HeldContent
+    ) -> CompactedResponse:
         snapshot = await self.contexts.read(
             caller.tenant,
             request.items,
+            held,
+            limits=self.contexts.limits.to_compact(),
             previous_response_id=request.previous_response_id,
             unchecked=request.unchecked,
         )

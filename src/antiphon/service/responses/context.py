@@ -6,14 +6,14 @@ while a response is made in it.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.caller import Caller
-from antiphon.errors import AntiphonError, NotFound, StoreFull, StoreUnavailable
+from antiphon.errors import AntiphonError, StoreFull, StoreUnavailable
 from antiphon.protocol.definitions import Definition
 from antiphon.protocol.ids import Clock
 from antiphon.protocol.items import Item, ItemReference
@@ -37,9 +37,17 @@ from antiphon.service.hosted_tools.base import (
 )
 from antiphon.service.hosted_tools.mcp.approvals import approved_calls, check_approvals
 from antiphon.service.hosted_tools.policy import check_policy
+from antiphon.service.long_work import LongWork, let_others_run
+from antiphon.service.responses.file_room import SMALL_BYTES, HeldContent
 from antiphon.service.responses.history import ModelView, check_outputs, identified, model_view
+from antiphon.service.responses.history_room import (
+    DEFAULT_HISTORY_LIMITS,
+    HistoryHold,
+    HistoryLimits,
+    HistoryReading,
+)
 from antiphon.service.routing.turn_slot import Batches
-from antiphon.store.base import NONE_PRIVATE, Continuation, Page, PrivateSides, conversation_not_found
+from antiphon.store.base import ANY_LENGTH, NONE_PRIVATE, Continuation, HistoryRoom, PrivateSides
 from antiphon.store.ports import ConversationStore, Stores
 from antiphon.turn.compaction import compact_view
 from antiphon.turn.hosted_calls import HostedCall
@@ -49,7 +57,6 @@ from antiphon.turn.toolbox import declares_tools
 
 CONVERSATION_LEASE_SECONDS = 60.0
 """How long a response holds its conversation without renewing the lock."""
-_ALL_ITEMS = Page(limit=1_000_000, order="asc")
 _NO_HISTORY = Continuation(())
 _WITH_SIDES = frozenset({ItemReference, AdditionalTools, ToolSearchOutput})
 """Items of a request that may have a private side."""
@@ -117,10 +124,10 @@ class ConversationLock:
         self._key = tenant, conversation_id, response_id
         self._renewed_at = clock()
 
-    async def acquire(self) -> Continuation:
+    async def acquire(self, room: HistoryRoom = ANY_LENGTH) -> Continuation:
         """Lock the conversation; its items. Raises `conversation_locked` if another response holds it."""
         self._renewed_at = self._clock()
-        return await self._store.enter(*self._key, CONVERSATION_LEASE_SECONDS)
+        return await self._store.enter(*self._key, CONVERSATION_LEASE_SECONDS, room)
 
     @property
     def due(self) -> bool:
@@ -131,7 +138,8 @@ class ConversationLock:
         """Renew the lock if that is due."""
         if self.due:
             with suppress(StoreUnavailable, StoreFull):  # the next call tries again
-                await self.acquire()
+                self._renewed_at = self._clock()
+                await self._store.renew(*self._key, CONVERSATION_LEASE_SECONDS)
 
     async def renewing(self, batches: Batches) -> Batches:
         """These batches; the lock is renewed meanwhile."""
@@ -156,6 +164,8 @@ class Contexts:
     checks: Checks
     inherit_tools: bool = True
     served: ServedTools = NONE_SERVED
+    limits: HistoryLimits = DEFAULT_HISTORY_LIMITS
+    work: LongWork = field(default_factory=LongWork)
 
     def lock(self, request: CreateResponse, tenant: str, response_id: str) -> ConversationLock | None:
         """The lock that a response needs before its context is resolved; None if it adds nothing to a
@@ -194,21 +204,22 @@ class Contexts:
         *,
         response_id: str,
         lock: ConversationLock | None,
+        reading: HistoryReading,
         new_id: Callable[[str], str],
         session: Session | None = None,
         native: frozenset[str] = frozenset(),
-        on_history: Callable[[], None],
     ) -> Context:
         """The context of a new response. Acquires the lock; whoever calls this releases it if it raises.
-        `native`: the types of tools that the servers of the model run. `on_history` is called when a history
-        has been read from the store."""
+        `native`: the types of tools that the servers of the model run."""
         tenant = caller.tenant
         if request.unchecked:
             await self.checks.definitions(tenant, request.unchecked)
         if request.stored:
             await self.stores.responses.check()
         sealer = self.seal_key.sealer(tenant)
-        base, is_stored = await self._history(request, tenant, lock, session)
+        base, is_stored = await self._history(request, tenant, lock, reading.held, session)
+        if base.size > SMALL_BYTES:
+            request = replace(request, input_bytes=request.input_bytes + base.size)
         if base.tools and self.inherit_tools and not request.tools:
             brought_by = "previous_response_id" if lock is None else "conversation"
             tools = open_tools(base.tools, base.sealed_tools, sealer, brought_by)
@@ -217,10 +228,11 @@ class Contexts:
         if _may_have_sides(request.items):
             own = await self._own_items(tenant, request.items)
         if base.items and is_stored:
-            on_history()
+            reading.on_read()
         items, private = own.items, base.private
         check_outputs(base.items, items)
         check_approvals(base.items, items, self.served.types)
+        await let_others_run(len(base.items))
         if request.stored or session is not None or own.private:
             items = identified(items, new_id, base.items)
         if own.private:
@@ -239,21 +251,25 @@ class Contexts:
         response_id: str,
         *,
         lock: ConversationLock | None,
+        reading: HistoryReading,
         private: PrivateSides,
         sealed_tools: str | None,
         native: frozenset[str] = frozenset(),
-        on_history: Callable[[], None],
     ) -> Context:
         """The context of a response that was submitted before, whatever was deleted since. `private` are the
         private sides of its input."""
         if request.stored:
             await self.stores.responses.check()
+        room = HistoryHold(
+            self.limits, reading.held, "previous_response_id" if lock is None else "conversation"
+        )
         if lock is None:
-            base = await self.stores.background.base(caller.tenant, response_id)
+            base = await self.stores.background.base(caller.tenant, response_id, room)
         else:
-            base = await lock.acquire()
+            base = await lock.acquire(room)
+        request = replace(request, input_bytes=request.input_bytes + base.size)
         if base.items:
-            on_history()
+            reading.on_read()
         hosted = await self._opened(request, base.items, caller, response_id, native)
         approved = approved_calls(base.items, request.items, hosted)
         private = {**base.private, **private}
@@ -263,19 +279,24 @@ class Contexts:
         self,
         tenant: str,
         items: Sequence[Item],
+        held: HeldContent,
         *,
+        limits: HistoryLimits | None = None,
         previous_response_id: str | None = None,
         conversation_id: str | None = None,
         tools: tuple[Tool, ...] = (),
         unchecked: Sequence[Definition] = (),
     ) -> Snapshot:
-        """What a request refers to, for those who make no response of it."""
+        """What a request refers to, for those who make no response of it. A long history is added to what is
+        `held`; it has these `limits`, or those of all requests."""
         await self.checks.definitions(tenant, unchecked)
         base = _NO_HISTORY
         if conversation_id is not None:
-            base = Continuation(await self._conversation_items(tenant, conversation_id))
+            room = HistoryHold(limits or self.limits, held, "conversation")
+            base = await self.stores.conversations.history(tenant, conversation_id, room)
         elif previous_response_id is not None:
-            base = await self.stores.responses.continuation(tenant, previous_response_id)
+            room = HistoryHold(limits or self.limits, held, "previous_response_id")
+            base = await self.stores.responses.continuation(tenant, previous_response_id, room)
         own = await self._own_items(tenant, items)
         inherited = base.tools if self.inherit_tools and not tools else tools
         return Snapshot([*base.items, *own.items], len(base.items), inherited, base.private)
@@ -284,6 +305,12 @@ class Contexts:
         """The items as the model sees them, compactions aside."""
         sealer = self.seal_key.sealer(tenant)
         return model_view(model_sides(items, private, sealer), sealer)
+
+    async def view_many(
+        self, tenant: str, items: Sequence[Item], private: PrivateSides = NONE_PRIVATE
+    ) -> ModelView:
+        """The same of items that may be very many."""
+        return await self.work.run(tenant, len(items), lambda: self.view(tenant, items, private))
 
     def compacted(
         self, tenant: str, items: Sequence[Item], history_length: int, brought_by: str
@@ -327,32 +354,29 @@ class Contexts:
         return await served.open(request.tools, items, scope)
 
     async def _history(
-        self, request: CreateResponse, tenant: str, lock: ConversationLock | None, session: Session | None
+        self,
+        request: CreateResponse,
+        tenant: str,
+        lock: ConversationLock | None,
+        held: HeldContent,
+        session: Session | None,
     ) -> tuple[Continuation, bool]:
         """The history of a request, and whether it is stored."""
         parent = request.params.previous_response_id
         if parent is not None:
+            room = HistoryHold(self.limits, held, "previous_response_id")
             recalled = session.recall(parent) if session is not None else None
-            return recalled or await self.stores.responses.continuation(tenant, parent), recalled is None
-        if request.conversation_id is not None:
-            return await self._conversation(tenant, request.conversation_id, lock), True
-        return _NO_HISTORY, True
-
-    async def _conversation(
-        self, tenant: str, conversation_id: str, lock: ConversationLock | None
-    ) -> Continuation:
-        """A conversation; without a lock it is only read."""
+            if recalled is None:
+                return await self.stores.responses.continuation(tenant, parent, room), True
+            room.check_items(len(recalled.items))
+            room.take(recalled.size)
+            return recalled, False
+        if request.conversation_id is None:
+            return _NO_HISTORY, True
+        room = HistoryHold(self.limits, held, "conversation")
         if lock is not None:
-            return await lock.acquire()
-        return Continuation(await self._conversation_items(tenant, conversation_id))
-
-    async def _conversation_items(self, tenant: str, conversation_id: str) -> Sequence[Item]:
-        try:
-            return (
-                await self.stores.conversations.conversation_items(tenant, conversation_id, _ALL_ITEMS)
-            ).items
-        except NotFound:
-            raise conversation_not_found(conversation_id, "conversation") from None
+            return await lock.acquire(room), True
+        return await self.stores.conversations.history(tenant, request.conversation_id, room), True
 
     async def _own_items(self, tenant: str, items: Sequence[Item]) -> _OwnItems:
         """The items of a request with its references replaced; the secrets of tools that they declare are

@@ -15,11 +15,13 @@ from antiphon.protocol.requests import CreateResponse
 from antiphon.service.checks import Checks
 from antiphon.service.hosted_tools.base import ServedTool, ServedTools
 from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits
+from antiphon.service.long_work import LongWork
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.context import Contexts, Session
 from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher, ResponseWriter, Retention, StoreWriter
+from antiphon.service.responses.history_room import DEFAULT_HISTORY_LIMITS, HistoryLimits
 from antiphon.service.responses.input_tokens import TokenCount
 from antiphon.service.responses.record import NO_ORIGIN, Origin, RunRecord, TracePolicy
 from antiphon.service.responses.rounds import RoundBuilder
@@ -157,6 +159,7 @@ class ResponseOptions(Struct, frozen=True, kw_only=True):
     served_tools: tuple[ServedTool, ...] = ()
     """The hosted tools that this server runs."""
     hosted: HostedLimits = DEFAULT_LIMITS
+    history: HistoryLimits = DEFAULT_HISTORY_LIMITS
     result_tokens: int = DEFAULT_RESULT_TOKENS
     """Tokens of the results of searches that a model is shown in all."""
 
@@ -186,12 +189,15 @@ def response_services(
     """The services, each with the parts that it uses."""
     toolset = HostedToolset(ignored=options.ignored_tools, result_tokens=options.result_tokens)
     served = ServedTools(options.served_tools, toolset)
-    contexts = Contexts(stores, seal_key, clock, checks, options.inherit_tools, served)
-    compactor = Compactor(router, contexts, ids, clock, seal_key, options.summary_model)
+    work = LongWork()
+    contexts = Contexts(
+        *(stores, seal_key, clock, checks, options.inherit_tools, served), limits=options.history, work=work
+    )
+    compactor = Compactor(router, contexts, ids, clock, seal_key, files.sent, options.summary_model)
     parts = RunParts(
         contexts=contexts,
         compactor=compactor,
-        rounds=RoundBuilder(clock, checks, options.max_repairs, options.hosted),
+        rounds=RoundBuilder(clock, checks, options.max_repairs, options.hosted, work=work),
         files=files,
         bounds=options.bounds,
         seal_key=seal_key,
@@ -207,7 +213,7 @@ def response_services(
         traces=options.traces,
         similar_models=options.similar_models,
     )
-    return ResponseServices(creator, compactor, TokenCount(router=router, contexts=contexts))
+    return ResponseServices(creator, compactor, TokenCount(router=router, contexts=contexts, sent=files.sent))
 
 
 def _refuse_unserved(request: CreateResponse) -> None:

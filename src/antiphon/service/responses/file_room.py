@@ -1,6 +1,7 @@
-"""How many bytes of files are in memory at once: while they are read, and while models are sent them.
+"""How many bytes of files and histories are in memory at once: while they are read, and while models are sent
+them.
 
-Requests name files by ids and URLs, so their bodies are small: the limits of bodies do not apply to them.
+Requests name them by ids and URLs, so their bodies are small: the limits of bodies do not apply to them.
 """
 
 import asyncio
@@ -10,12 +11,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, Self
 
 from antiphon.errors import Overloaded
+from antiphon.memory_use import resident_bytes
 
 MAX_READ_BYTES = 256 * 1024 * 1024
 """Of files that are being read, of all tenants; one may use a quarter of it."""
 TENANT_SHARE = 4
 SMALL_BYTES = 64 * 1024
 DEFAULT_HELD_BYTES = 512 * 1024 * 1024
+COPIES = 2
+"""How often content is in memory again when a model is sent it: encoded, and joined."""
+MEMORY_SHARE = 0.8
+"""Of the ceiling of the process: running answers and child processes grow, too."""
 
 
 class _Waiting(NamedTuple):
@@ -101,24 +107,36 @@ class ReadingRoom:
         self._waiting.extendleft(reversed(still))
 
 
-class SentFiles:
-    """The bytes of files that models are sent, of all tenants; one may use half of them."""
+class SentContent:
+    """The bytes of files and long histories that models are sent, of all tenants; one may use half of them.
 
-    def __init__(self, max_bytes: int = DEFAULT_HELD_BYTES) -> None:
+    With `max_memory_bytes`, there is no room either if the process would have more than a share of that.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_HELD_BYTES, max_memory_bytes: int = 0) -> None:
         self._max_bytes = max_bytes
+        self._max_memory = max_memory_bytes * MEMORY_SHARE
         self._tenants: Counter[str] = Counter()
 
-    def hold(self, tenant: str) -> "HeldFiles":
-        """The files of one response; none yet."""
-        return HeldFiles(self, tenant)
+    @property
+    def total(self) -> int:
+        """The bytes of all tenants."""
+        return self._tenants.total()
+
+    def hold(self, tenant: str) -> "HeldContent":
+        """The content of one response; none yet."""
+        return HeldContent(self, tenant)
 
     def reserve(self, tenant: str, size: int, own: int) -> None:
         """Raise `Overloaded` if there is no room for so many more bytes of a response that holds `own`. If no
         other one of the tenant holds any, it may hold more than half."""
         used = self._tenants[tenant]
         is_beyond_half = used > own and used + size > self._max_bytes // 2
-        if is_beyond_half or self._tenants.total() + size > self._max_bytes:
-            raise Overloaded("Too many large files are being sent to models. Try again in a moment.")
+        if is_beyond_half or self.total + size > self._max_bytes:
+            message = "Too many large files and histories are being sent to models. Try again in a moment."
+            raise Overloaded(message)
+        if self._max_memory and resident_bytes() + COPIES * (own + size) > self._max_memory:
+            raise Overloaded("The server has too little memory for this request. Try again in a moment.")
         self._tenants[tenant] += size
 
     def release(self, tenant: str, size: int) -> None:
@@ -128,13 +146,13 @@ class SentFiles:
             del self._tenants[tenant]
 
 
-class HeldFiles:
-    """The bytes of files that the turns of a response send, until its last one has ended."""
+class HeldContent:
+    """The bytes of files and of the history that the turns of a response send, until the last has ended."""
 
-    __slots__ = ("_files", "_tenant", "size")
+    __slots__ = ("_sent", "_tenant", "size")
 
-    def __init__(self, files: SentFiles, tenant: str) -> None:
-        self._files = files
+    def __init__(self, sent: SentContent, tenant: str) -> None:
+        self._sent = sent
         self._tenant = tenant
         self.size = 0
 
@@ -146,11 +164,11 @@ class HeldFiles:
 
     def add(self, size: int) -> None:
         """Hold so many bytes more. Raises `Overloaded`."""
-        self._files.reserve(self._tenant, size, self.size)
+        self._sent.reserve(self._tenant, size, self.size)
         self.size += size
 
     def release(self, kept: int = 0) -> None:
         """Give all but so many bytes back."""
         if self.size > kept:
-            self._files.release(self._tenant, self.size - kept)
+            self._sent.release(self._tenant, self.size - kept)
             self.size = kept

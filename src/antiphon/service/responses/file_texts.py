@@ -23,7 +23,7 @@ from antiphon.protocol.downgrade import Downgrades
 from antiphon.protocol.ids import is_stored_file_id
 from antiphon.protocol.items import CustomToolCallOutput, FunctionCallOutput, Item, Message
 from antiphon.service.responses.context import Context
-from antiphon.service.responses.file_room import HeldFiles, ReadingRoom, SentFiles
+from antiphon.service.responses.file_room import HeldContent, ReadingRoom, SentContent
 from antiphon.service.responses.stages.base import RoundPlan
 from antiphon.turn.token_estimate import BYTES_PER_TOKEN
 
@@ -110,7 +110,7 @@ class FileTexts:
         downloader: Downloader,
         stored: StoredContents,
         max_tokens: int,
-        sent: SentFiles | None = None,
+        sent: SentContent | None = None,
     ) -> None:
         self._reader = reader
         self._downloader = downloader
@@ -121,11 +121,11 @@ class FileTexts:
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By tenant: a file is in memory while it is read."""
         self._reading = ReadingRoom()
-        self._sent = sent or SentFiles()
+        self.sent = sent or SentContent()
 
-    def hold(self, tenant: str) -> HeldFiles:
+    def hold(self, tenant: str) -> HeldContent:
         """What the files of a response will hold while a model is sent them."""
-        return self._sent.hold(tenant)
+        return self.sent.hold(tenant)
 
     async def converted_in_time(
         self,
@@ -133,7 +133,7 @@ class FileTexts:
         refused: FileNotTaken,
         context: Context,
         tenant: str,
-        held: HeldFiles,
+        held: HeldContent,
         *,
         seconds: float,
         beat: Callable[[], Awaitable[None]],
@@ -157,7 +157,7 @@ class FileTexts:
             await beat()
 
     async def converted(
-        self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str, held: HeldFiles
+        self, plan: RoundPlan, refused: FileNotTaken, context: Context, tenant: str, held: HeldContent
     ) -> RoundPlan:
         """The plan without the files that its backend has refused. Raises `InvalidRequest` for a file of the
         request that cannot be read; one of the history is left out and reported. The content that is sent

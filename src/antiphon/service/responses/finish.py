@@ -161,6 +161,7 @@ class Finisher:
 
     def _remember(self, response: Response, context: Context) -> None:
         request = context.request
-        if self.session is not None and not request.stored and request.received_bytes <= MAX_BYTES:
+        if self.session is not None and not request.stored and request.input_bytes <= MAX_BYTES:
             items = (*context.history, *request.items, *response.output)
-            self.session.remember(response, Continuation(items, request.tools, context.private))
+            known = Continuation(items, request.tools, context.private, size=request.input_bytes)
+            self.session.remember(response, known)

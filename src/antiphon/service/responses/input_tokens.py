@@ -7,6 +7,7 @@ from antiphon.backends.base import TokenCounter
 from antiphon.caller import Caller
 from antiphon.protocol.requests import CreateResponse
 from antiphon.service.responses.context import Contexts
+from antiphon.service.responses.file_room import HeldContent, SentContent
 from antiphon.service.routing.router import Router
 from antiphon.turn.token_estimate import Reading, estimate, read
 
@@ -25,22 +26,34 @@ class TokenCount:
 
     router: Router
     contexts: Contexts
+    sent: SentContent
 
     async def count(self, request: CreateResponse, caller: Caller) -> Count:
         """The tokens of the input: history, new items, instructions and tools."""
+        with self.sent.hold(caller.tenant) as held:
+            return await self._counted(request, caller, held)
+
+    async def _counted(self, request: CreateResponse, caller: Caller, held: HeldContent) -> Count:
         conversation_id = request.conversation_id
         snapshot = await self.contexts.read(
             caller.tenant,
             request.items,
+            held,
             previous_response_id=request.params.previous_response_id,
             conversation_id=conversation_id,
             tools=request.tools,
             unchecked=request.unchecked,
         )
         brought_by = "previous_response_id" if conversation_id is None else "conversation"
-        shown = self.contexts.compacted(caller.tenant, snapshot.items, snapshot.history_length, brought_by)
-        view = self.contexts.view(caller.tenant, shown, snapshot.private)
-        reading = read(view.items, request.params.instructions, snapshot.tools)
+
+        def read_all() -> Reading:
+            shown = self.contexts.compacted(
+                caller.tenant, snapshot.items, snapshot.history_length, brought_by
+            )
+            view = self.contexts.view(caller.tenant, shown, snapshot.private)
+            return read(view.items, request.params.instructions, snapshot.tools)
+
+        reading = await self.contexts.work.run(caller.tenant, len(snapshot.items), read_all)
         return await self._count(request.params.model, reading)
 
     async def _count(self, model: str, reading: Reading) -> Count:

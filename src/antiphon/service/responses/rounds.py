@@ -6,7 +6,7 @@ the model has searched for tools, or called tools that this server runs.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from antiphon.protocol.ids import Clock
 from antiphon.service.checks import Checks, TenantChecks
 from antiphon.service.hosted_tools.base import OpenedTools
 from antiphon.service.hosted_tools.calls import DEFAULT_LIMITS, HostedLimits, run_calls
+from antiphon.service.long_work import LongWork
 from antiphon.service.responses.context import Context
 from antiphon.service.responses.secret_filter import SecretFilter
 from antiphon.service.responses.stages.base import Cut, RoundPlan, Stage
@@ -174,6 +175,7 @@ class RoundBuilder:
     max_repairs: int = 2
     hosted: HostedLimits = DEFAULT_LIMITS
     secrets: KnownSecrets = KNOWN_SECRETS
+    work: LongWork = field(default_factory=LongWork)
 
     def turn(
         self, plan: RoundPlan, context: Context, sealer: Sealer, downgrades: Sequence[Downgrade] = ()
@@ -204,6 +206,31 @@ class RoundBuilder:
             turn = without_spent_tools(turn, plan, self.hosted)
         return without_spent_search(turn, plan.searches) if plan.searches else turn
 
+    async def check(
+        self, plan: RoundPlan, context: Context, sealer: Sealer, downgrades: Sequence[Downgrade] = ()
+    ) -> None:
+        """Raise what the backend cannot serve."""
+        await self._prepared(plan, context, sealer, downgrades, None)
+
+    async def _prepared(
+        self,
+        plan: RoundPlan,
+        context: Context,
+        sealer: Sealer,
+        downgrades: Sequence[Downgrade],
+        trace: TurnTrace | None,
+    ) -> tuple[TurnRequest, PreparedTurn]:
+        """The turn as the request wants it, and as it will be sent."""
+
+        def prepare() -> tuple[TurnRequest, PreparedTurn]:
+            turn = self.turn(plan, context, sealer, downgrades)
+            sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
+            if trace is not None:
+                sent = replace(sent, trace=trace)
+            return turn, plan.attempt.route.backend.prepare(sent)
+
+        return await self.work.run(sealer.tenant, len(plan.attempt.items), prepare)
+
     def run_approved(
         self, calls: Sequence[HostedCall], context: Context, until: float | None
     ) -> AsyncGenerator[Sequence[Chunk], None]:
@@ -215,7 +242,7 @@ class RoundBuilder:
         """A filter for the rounds of one response; None if there are no secrets."""
         return SecretFilter(self.secrets) if self.secrets else None
 
-    def build(
+    async def build(
         self,
         plan: RoundPlan,
         context: Context,
@@ -226,11 +253,7 @@ class RoundBuilder:
         trace: TurnTrace | None = None,
     ) -> Round:
         """The round, ready to be sent. Raises what the backend cannot serve."""
-        turn = self.turn(plan, context, sealer, downgrades)
-        sent = turn if plan.repair is None else plan.repair.turn.turn(turn)
-        if trace is not None:
-            sent = replace(sent, trace=trace)
-        prepared = plan.attempt.route.backend.prepare(sent)
+        turn, prepared = await self._prepared(plan, context, sealer, downgrades, trace)
         stages: Sequence[Stage] = ()
         if plan.repair is not None or turn.has_demands:
             checks = TenantChecks(self.checks, sealer.tenant)

@@ -29,6 +29,7 @@ from antiphon.service.responses.earlier_attempt import EarlierAttempt
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.responses.finish import Finisher
 from antiphon.service.responses.history import ModelView
+from antiphon.service.responses.history_room import HistoryReading
 from antiphon.service.responses.loop_end import LoopEnd
 from antiphon.service.responses.rounds import Round, RoundBuilder
 from antiphon.service.responses.stages.base import RoundPlan
@@ -84,11 +85,12 @@ class ResponseRun:
         self._caller = caller
         self._tenant = tenant = caller.tenant
         self._sealer = parts.seal_key.sealer(tenant)
-        self._files = parts.files.hold(tenant)
+        self._held = parts.files.hold(tenant)
         self._routes = routes
         self._new_id = new_id
         self._finisher = finisher
         self.record = finisher.record
+        self._reading = HistoryReading(self._held, self.record.history_read)
         self._earlier = earlier
         self._started_at = 0.0
         self._private_taken = 0
@@ -105,11 +107,9 @@ class ResponseRun:
         self._answer = None if earlier is None else self._new_answer(Context(request))
 
     def events(self) -> AsyncGenerator[list[Event], None]:
-        """Batches of events; the last one holds the terminal event, and is saved before it is given.
-
-        Errors before the first batch are raised: nothing was sent yet.
-        """
-        return self._events() if self._lock is None else self._unlocking(self._events())
+        """Batches of events; the last one holds the terminal event, and is saved before it is given. Errors
+        before the first batch are raised: nothing was sent yet."""
+        return self._closing(self._events()) if self._request.continues else self._events()
 
     async def _events(self) -> AsyncGenerator[list[Event], None]:
         self._started_at = self.record.started_at = asyncio.get_running_loop().time()
@@ -119,10 +119,10 @@ class ResponseRun:
                 async for events in first_batches:
                     yield self.record.record_events(events)
         limit = self._limit
-        with self._files:  # later rounds send what the first one does
+        with self._held:  # later rounds send what the first one does
             while (plan := self._plan) is not None:
                 self._plan = made = failure = None
-                held = self._files.size
+                held = self._held.size
                 try:
                     made = await self._entered(answer, plan)
                     route = plan.attempt.route
@@ -143,7 +143,7 @@ class ResponseRun:
                         made.check_answered()
                 except (BackendError, RequestError) as error:
                     failure = error
-                    self._files.release(held)
+                    self._held.release(held)
                 self.turn = None
                 self.record.end_turn(failure)
                 if made is None or made.needs_end or failure is not None:
@@ -152,10 +152,8 @@ class ResponseRun:
                             yield self.record.record_events(events)
         yield await self._finish(answer, answer.begin_and_complete())
 
-    async def _unlocking(
-        self, batches: AsyncGenerator[list[Event], None]
-    ) -> AsyncGenerator[list[Event], None]:
-        """These batches; the conversation is unlocked if nothing comes of them."""
+    async def _closing(self, batches: AsyncGenerator[list[Event], None]) -> AsyncGenerator[list[Event], None]:
+        """These batches. Then lets the history go and, if nothing comes of them, unlocks the conversation."""
         try:
             async with aclosing(batches):
                 async for events in batches:
@@ -164,6 +162,8 @@ class ResponseRun:
             if not self.begun:
                 await self.release()
             raise
+        finally:
+            self._held.release()
 
     async def result(self) -> Response:
         """The final response, for callers that do not stream. A failure is raised, not returned."""
@@ -240,9 +240,10 @@ class ResponseRun:
     async def check(self) -> Context:
         """Raise at once what would be raised later; the request with what it inherits."""
         try:
-            context, view = await self._resolve()
-            shown = self._parts.compactor.view(view.items, context, self._tenant)
-            await self._check(RoundPlan(Attempt(self._routes, shown)), context)
+            with self._held:
+                context, view = await self._resolve()
+                shown = self._parts.compactor.view(view.items, context, self._tenant)
+                await self._check(RoundPlan(Attempt(self._routes, shown)), context)
         except BaseException:
             await self.release()
             raise
@@ -256,7 +257,8 @@ class ResponseRun:
             await self.release()
             raise
         answer = self._answer = self._new_answer(context)
-        return await self._finish(answer, answer.begin_and_complete())
+        with self._held:
+            return await self._finish(answer, answer.begin_and_complete())
 
     @property
     def begun(self) -> bool:
@@ -274,7 +276,7 @@ class ResponseRun:
         if self._earlier is None and self._finisher.session is None:
             context = self._parts.contexts.own(self._request)
         if context is not None:
-            view = self._view(context, context.request.items)
+            view = await self._view(context, context.request.items)
         else:
             context, view = await self._resolve()
         plan, items = None, view.items
@@ -302,10 +304,10 @@ class ResponseRun:
                 self._caller,
                 response_id=self.id,
                 lock=self._lock,
+                reading=self._reading,
                 new_id=self._new_id,
                 session=self._finisher.session,
                 native=self._natives,
-                on_history=self.record.history_read,
             )
         else:
             context = await contexts.resolve_again(
@@ -313,13 +315,13 @@ class ResponseRun:
                 self._caller,
                 earlier.response.id,
                 lock=self._lock,
+                reading=self._reading,
                 private=earlier.private,
                 sealed_tools=earlier.sealed_tools,
                 native=self._natives,
-                on_history=self.record.history_read,
             )
         done = () if earlier is None else earlier.finished_items()
-        return context, self._view(context, [*context.history, *context.request.items, *done])
+        return context, await self._view(context, [*context.history, *context.request.items, *done])
 
     @property
     def _natives(self) -> frozenset[str]:
@@ -327,9 +329,9 @@ class ResponseRun:
         first, *others = (route.backend.natives for route in self._routes)
         return first.intersection(*others)
 
-    def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
+    async def _view(self, context: Context, items: Sequence[Item]) -> ModelView:
         """What the model sees of the items; reasoning that cannot be opened is reported."""
-        view = self._parts.contexts.view(self._tenant, items, context.private)
+        view = await self._parts.contexts.view_many(self._tenant, items, context.private)
         if view.unopened:
             text = f"reasoning was left out that was not sealed here, or is damaged: {view.unopened} item(s)"
             logger.warning("response %s: %s", self.id, text)
@@ -352,28 +354,26 @@ class ResponseRun:
 
     async def _check(self, plan: RoundPlan, context: Context) -> None:
         """Raise what the backend cannot serve."""
+        held = self._held.size
         try:
-            self._prepare(plan, context)
+            await self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         except FileNotTaken as refused:
-            self._prepare(await self._without_files(plan, refused, context), context)
+            plan = await self._without_files(plan, refused, context)
+            await self._parts.rounds.check(plan, context, self._sealer, self._downgrades)
         finally:
-            self._files.release()
-
-    def _prepare(self, plan: RoundPlan, context: Context) -> None:
-        turn = self._parts.rounds.turn(plan, context, self._sealer, self._downgrades)
-        plan.attempt.route.backend.prepare(turn)
+            self._held.release(held)
 
     async def _entered(self, answer: Answer, plan: RoundPlan) -> Round:
         """The round; files that its backend does not take are shown to it as text."""
         try:
-            return self._enter(answer, plan)
+            return await self._enter(answer, plan)
         except FileNotTaken as refused:
-            return self._enter(answer, await self._without_files(plan, refused, answer.context))
+            return await self._enter(answer, await self._without_files(plan, refused, answer.context))
 
     async def _without_files(self, plan: RoundPlan, refused: FileNotTaken, context: Context) -> RoundPlan:
         seconds = plan.attempt.route.total_seconds + self._started_at - asyncio.get_running_loop().time()
         return await self._parts.files.converted_in_time(
-            *(plan, refused, context, self._tenant, self._files),
+            *(plan, refused, context, self._tenant, self._held),
             seconds=seconds if self.begun else 0.0,
             beat=self._beat,
         )
@@ -383,9 +383,9 @@ class ResponseRun:
         """For long work: renews the lock."""
         return no_beat if self._lock is None else self._lock.renew
 
-    def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
+    async def _enter(self, answer: Answer, plan: RoundPlan) -> Round:
         trace = self.record.begin_turn(plan.attempt.route)
-        made = self._parts.rounds.build(
+        made = await self._parts.rounds.build(
             plan, answer.context, self._sealer, self._secrets, self._downgrades, trace=trace
         )
         if trace is not None:

@@ -48,11 +48,15 @@ SELECT chain, lim FROM segments ORDER BY depth;
 -- name: add_item
 INSERT INTO items (tenant, chain, pos, id, response, type, body, private) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
--- name: history_part
--- What of one chain belongs to a history that leaves the chain at $3.
-SELECT type, body, private FROM items
-WHERE tenant = $1 AND chain = $2 AND pos < $3 AND (hidden_from IS NULL OR hidden_from >= $3)
-ORDER BY pos;
+-- name: history_page
+-- What of one chain belongs to a history that leaves the chain at $3, behind $4. A body of more than $6 bytes is
+-- NULL: it is read by itself.
+SELECT type, CASE WHEN octet_length(body) <= $6 THEN body END, private, pos FROM items
+WHERE tenant = $1 AND chain = $2 AND pos < $3 AND pos > $4 AND (hidden_from IS NULL OR hidden_from >= $3)
+ORDER BY pos LIMIT $5;
+
+-- name: item_body
+SELECT body FROM items WHERE tenant = $1 AND chain = $2 AND pos = $3;
 
 -- name: items_between
 SELECT type, body FROM items WHERE tenant = $1 AND chain = $2 AND pos >= $3 AND pos < $4 ORDER BY pos;

@@ -1,9 +1,11 @@
 """Real child processes: their limits, their replacement, and the turns of tenants."""
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,20 @@ async def test_a_job_has_its_result_and_the_next_one_the_same_process(pool: Isol
     first = await process_id(pool)
     assert first != os.getpid()
     assert await process_id(pool) == first
+
+
+@pytest.mark.parametrize("function", ["allocate", "fail"])
+async def test_a_job_that_fails_leaves_no_payload_in_memory(pool: IsolatedPool, function: str) -> None:
+    payload = os.urandom(1000)
+    gc.collect()
+    gc.disable()  # a reference cycle stays until it is found
+    try:
+        before = sys.getrefcount(payload)
+        with suppress(WorkExceeded, AntiphonError):
+            await pool.run("t", f"{WORK}:{function}", payload)
+        assert sys.getrefcount(payload) == before
+    finally:
+        gc.enable()
 
 
 async def test_a_child_is_nice_to_its_parent_and_gets_none_of_its_interrupts(pool: IsolatedPool) -> None:

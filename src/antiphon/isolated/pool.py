@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, Overloaded, Unavailable
+from antiphon.errors import AntiphonError, Overloaded, Unavailable, drop_tracebacks
 from antiphon.isolated.frames import HEADER, Excess, Failure, Job, Success
 from antiphon.memory_use import resident_bytes
 
@@ -99,6 +99,8 @@ class IsolatedPool:
         except asyncio.CancelledError:
             self._forget(tenant, waiting)
             raise
+        finally:  # an error refers to this frame, and the future to the error
+            del waiting, payload
 
     def _start_child(self) -> None:
         """Start another child if there are jobs for it."""
@@ -161,6 +163,7 @@ class IsolatedPool:
                     await self._do(child, waiting)
                 finally:
                     self._running.discard(tenant)
+                    del taken, waiting  # not held while it waits for the next one
         finally:
             await child.end()
 
@@ -173,6 +176,7 @@ class IsolatedPool:
                 waiting.result.set_exception(Unavailable())
             raise
         except Exception as raised:  # noqa: BLE001 -- whoever waits for the job gets it
+            drop_tracebacks(raised)  # their frames hold the payload
             error = raised
         if waiting.result.done():  # nobody waits for it any more
             return

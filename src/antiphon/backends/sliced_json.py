@@ -81,7 +81,7 @@ def _room_beside(value: JsonObject | list[Any], room: int) -> int:
     values. There may be thousands of members, so texts take no call."""
     members: Iterable[Any] = value.values() if isinstance(value, dict) else value
     for member in members:
-        kind: type[Any] = type(member)
+        kind = cast("type", type(member))
         if kind is str:
             room -= len(member)
         elif kind is dict or kind is list:

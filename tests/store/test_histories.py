@@ -173,7 +173,7 @@ async def test_a_tenant_reads_two_long_histories_at_a_time(store: Stores) -> Non
     )
     spans = [(pages.index(number), len(pages) - pages[::-1].index(number)) for number in range(4)]
     at_a_time = [sum(begin <= place < end for begin, end in spans) for place in range(len(pages))]
-    assert max(at_a_time) <= histories.MAX_LONG_READS
+    assert max(at_a_time) <= 2
 
 
 async def test_a_conversation_is_read_without_its_deleted_items(store: Stores) -> None:

@@ -79,14 +79,13 @@ def _portions(elements: list[Any], mark: str) -> Iterator[bytes]:
 def _room_beside(value: JsonObject | list[Any], room: int) -> int:
     """How many of so many characters the texts of a value leave; negative: not enough, or other than JSON
     values. There may be thousands of members, so texts take no call."""
-    members: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    members: Iterable[object] = value.values() if isinstance(value, dict) else value
     for member in members:
-        kind: type = type(member)
-        if kind is str:
+        if isinstance(member, str):
             room -= len(member)
-        elif kind is dict or kind is list:
-            room = _room_beside(member, room)
-        elif kind not in _SCALARS:
+        elif isinstance(member, dict | list):
+            room = _room_beside(cast("JsonObject | list[Any]", member), room)
+        elif type(member) not in _SCALARS:
             return -1
         if room < 0:
             break

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from antiphon.server.admission import MAX_BODIES_BYTES
+from antiphon.server.admission import LATE, MAX_BODIES_BYTES
 from antiphon.server.multipart import FORM_MEMORY_BYTES
 from antiphon.store.files import FileQuota
 from antiphon.store.none import no_stores
@@ -350,7 +350,7 @@ async def test_a_server_without_a_store_has_no_files(make_creator: MakeCreator) 
 
 
 async def test_forms_are_refused_while_the_server_is_overloaded(server: ServerUnderTest) -> None:
-    server.app.admission.overload = "The server is overloaded."
+    server.app.admission.overload = LATE
     answer = await post(server)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_overloaded")
 

@@ -13,7 +13,7 @@ from antiphon.backends.scripted import ScriptedBackend
 from antiphon.errors import Overloaded
 from antiphon.memory_use import resident_bytes
 from antiphon.server import watchdog as watchdog_module
-from antiphon.server.admission import Admission
+from antiphon.server.admission import LATE, MEMORY_FULL, MEMORY_SHORT, Admission, Overload
 from antiphon.server.app import App
 from antiphon.server.memory import memory_client
 from antiphon.server.watchdog import Watchdog
@@ -43,7 +43,7 @@ async def watched() -> AsyncGenerator[Watched, None]:
     await made.end()
 
 
-async def becomes(admission: Admission, overload: str | None) -> bool:
+async def becomes(admission: Admission, overload: Overload | None) -> bool:
     """Whether the state is reached in time."""
     for _ in range(400):
         if admission.overload == overload:
@@ -102,7 +102,7 @@ async def test_the_server_is_overloaded_while_every_timer_is_late(watched: Watch
         hold_the_loop(0.4)
         holds += 1
         await asyncio.sleep(0.005)
-    assert watched.admission.overload == "The server is overloaded."
+    assert watched.admission.overload is LATE
     assert holds in range(watchdog_module.OVERLOAD_TICKS, watchdog_module.OVERLOAD_TICKS + 3)
     assert await becomes(watched.admission, None)
 
@@ -113,7 +113,9 @@ async def test_beyond_its_memory_the_server_is_overloaded(
     used = resident_bytes()
     assert used > 10_000_000
     watched = Watched(max_memory_bytes=used // 2)
-    assert await becomes(watched.admission, "The server has too little memory.")
+    assert await becomes(watched.admission, MEMORY_FULL)
+    monkeypatch.setattr(watchdog_module, "resident_bytes", lambda: used // 2)
+    assert await becomes(watched.admission, MEMORY_SHORT)
     monkeypatch.setattr(watchdog_module, "resident_bytes", lambda: used // 4)
     assert await becomes(watched.admission, None)
     assert [
@@ -154,7 +156,7 @@ async def test_an_overloaded_server_refuses_work_and_serves_the_rest(make_creato
     body: dict[str, Any] = {"model": "m", "input": "x"}
     async with memory_client(app) as client:
         created = (await client.post("/v1/responses", json=body)).json()
-        app.admission.overload = "The server is overloaded."
+        app.admission.overload = LATE
         for path in ("/v1/responses", "/v1/chat/completions", "/v1/messages", "/v1/conversations"):
             refused = await client.post(path, json=body)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
@@ -170,6 +172,23 @@ async def test_an_overloaded_server_refuses_work_and_serves_the_rest(make_creato
         assert (await client.delete(f"/v1/responses/{created['id']}")).status_code == 200
         app.admission.overload = None
         assert (await client.post("/v1/conversations", json={})).status_code == 200
+
+
+def test_with_little_memory_tenants_without_large_bodies_are_served() -> None:
+    admission = Admission()
+    admission.bodies.reserve("receiving", 100_000)
+    admission.held.reserve("answered", 100_000)
+    admission.overload = MEMORY_SHORT
+    admission.check("healthy")
+    for tenant in ("receiving", "answered"):
+        with pytest.raises(Overloaded, match="too little memory"):
+            admission.check(tenant)
+    admission.held.release("answered", 100_000)
+    admission.check("answered")
+    for overload in (MEMORY_FULL, LATE):
+        admission.overload = overload
+        with pytest.raises(Overloaded, match=overload.message):
+            admission.check("healthy")
 
 
 async def test_the_memory_of_child_processes_counts_for_bodies() -> None:

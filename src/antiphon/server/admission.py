@@ -4,6 +4,8 @@ import asyncio
 import secrets
 from collections import Counter
 
+from msgspec import Struct
+
 from antiphon.errors import BodyTooLarge, Overloaded
 from antiphon.memory_use import resident_bytes
 from antiphon.protocol.bounds import UNCOUNTED_BYTES, ValueCounter
@@ -22,6 +24,19 @@ BODIES_MEMORY_SHARE = 0.8
 """Bodies are received up to this share of the ceiling: running answers and child processes grow, too."""
 
 
+class Overload(Struct, frozen=True):
+    """Why no more work is taken."""
+
+    message: str
+    spares_small: bool = False
+    """Whether work is taken of tenants that have no large bodies."""
+
+
+LATE = Overload("The server is overloaded.")
+MEMORY_SHORT = Overload("The server has too little memory.", spares_small=True)
+MEMORY_FULL = Overload(MEMORY_SHORT.message)
+
+
 class Admission:
     """Decides about new requests. Requests without a body, such as a cancellation, are always served."""
 
@@ -33,17 +48,22 @@ class Admission:
     ) -> None:
         self.max_memory_bytes = max_memory_bytes
         """The ceiling of this process; 0: none."""
-        self.overload: str | None = None
-        """Why no more work is taken, as a sentence; set by the watchdog."""
+        self.overload: Overload | None = None
+        """Set by the watchdog."""
         self.bodies = BodyBudget(max_bodies_bytes, max_memory_bytes)
         self.held = BodyBudget(max_held_bytes, doing="answered")
         """The large bodies of requests until they are answered."""
         self.starts = StartQueue()
 
-    def check(self) -> None:
-        """Raise `Overloaded` if the server is."""
-        if self.overload is not None:
-            raise Overloaded(f"{self.overload} Try again in a moment.")
+    def check(self, tenant: str) -> None:
+        """Raise `Overloaded` if the server takes no more work of this tenant."""
+        overload = self.overload
+        if overload is None or (overload.spares_small and not self._has_large_bodies(tenant)):
+            return
+        raise Overloaded(f"{overload.message} Try again in a moment.")
+
+    def _has_large_bodies(self, tenant: str) -> bool:
+        return self.bodies.is_used_by(tenant) or self.held.is_used_by(tenant)
 
 
 class BodyBudget:
@@ -68,6 +88,10 @@ class BodyBudget:
             raise Overloaded("The server has too little memory for this request. Try again in a moment.")
         self._tenants[tenant] += size
         self._bytes += size
+
+    def is_used_by(self, tenant: str) -> bool:
+        """Whether bytes of this tenant are reserved."""
+        return self._tenants[tenant] > 0
 
     def release(self, tenant: str, size: int) -> None:
         """Give bytes back."""

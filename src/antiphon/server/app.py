@@ -218,8 +218,8 @@ class App:
 
     def _admit(self, head: Head, route: Route | None) -> Caller:
         """The caller of a socket, checked again for every turn: its key may end while the socket is open."""
-        self.admission.check()
         caller = self._options.keys.check(head.authorization)
+        self.admission.check(caller.tenant)
         if route is None:
             raise NotFound("No WebSocket is served at this path; use /v1/responses.", code="unknown_url")
         caller.require(WRITE)  # its messages create responses

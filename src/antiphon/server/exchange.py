@@ -327,14 +327,14 @@ class BodyReader:
 
     def read_within(self, exchange: Exchange, lease: Lease) -> Awaitable[bytes]:
         """The complete body, for routes that work on: then they call `lease.expect_disconnect`."""
-        self._expect(lease)
+        self._expect(exchange, lease)
         return exchange.body(self.max_bytes, self.admission)
 
     def read_decodable(self, exchange: Exchange, lease: Lease) -> Awaitable[Body]:
         """The same; the texts of a large body are decoded."""
-        self._expect(lease)
+        self._expect(exchange, lease)
         return exchange.decodable_body(self.max_bytes, self.admission)
 
-    def _expect(self, lease: Lease) -> None:
-        self.admission.check()
+    def _expect(self, exchange: Exchange, lease: Lease) -> None:
+        self.admission.check(exchange.caller.tenant)
         lease.expect_body(self.timeout_seconds)

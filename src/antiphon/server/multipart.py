@@ -174,8 +174,8 @@ class FormReader:
     @contextmanager
     def receive(self, exchange: Exchange, max_content_bytes: int) -> Generator[AsyncIterable[bytes]]:
         """The body of a form with so many bytes of content, while the request may work."""
-        self.bodies.admission.check()
         budget, tenant = self.bodies.admission.bodies, exchange.caller.tenant
+        self.bodies.admission.check(tenant)
         budget.reserve(tenant, FORM_MEMORY_BYTES)
         try:
             with self.bodies.lifetimes.lease():

@@ -16,7 +16,7 @@ from itertools import dropwhile, islice, takewhile
 from types import FrameType
 
 from antiphon.memory_use import children_bytes, give_memory_back, resident_bytes
-from antiphon.server.admission import Admission
+from antiphon.server.admission import LATE, MEMORY_FULL, MEMORY_SHORT, Admission, Overload
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,9 @@ LOG_SECONDS = 1.0
 MEMORY_TICKS = 4
 """Between two looks at the memory."""
 MEMORY_SHARE = 0.9
-"""No more requests are taken above this share of the ceiling."""
+"""Above this share of the ceiling, requests are taken only of tenants that have no large bodies."""
+FULL_MEMORY_SHARE = 1.25
+"""Above this share, none are: those that are being answered can exceed the ceiling."""
 FREED_MEMORY_SHARE = 0.4
 """Above this share, freed memory is given back to the system again and again: a quarter of what a server
 under attack holds is the holes between other blocks."""
@@ -60,7 +62,7 @@ class Watchdog:
     async def run(self) -> None:
         """Watch until this is cancelled."""
         loop = asyncio.get_running_loop()
-        memory_overload: str | None = None
+        memory_overload: Overload | None = None
         ticks = 0
         with StackWatch(threading.get_ident()) as stacks:
             while True:
@@ -87,11 +89,11 @@ class Watchdog:
                 stack or "by nothing that was seen; perhaps the machine is busy",
             )
 
-    def _lag_overload(self, late: float) -> str | None:
+    def _lag_overload(self, late: float) -> Overload | None:
         self._late_ticks = self._late_ticks + 1 if late > OVERLOAD_LATE_SECONDS else 0
-        return "The server is overloaded." if self._late_ticks >= OVERLOAD_TICKS else None
+        return LATE if self._late_ticks >= OVERLOAD_TICKS else None
 
-    def _look_at_memory(self) -> str | None:
+    def _look_at_memory(self) -> Overload | None:
         self._admission.bodies.children_bytes = children = children_bytes()
         used = resident_bytes()
         if used + children > self._max_memory * FREED_MEMORY_SHARE:
@@ -102,7 +104,7 @@ class Watchdog:
             logger.warning(
                 "%d MB of %d MB are in use: new requests are refused", used >> 20, self._max_memory >> 20
             )
-        return "The server has too little memory."
+        return MEMORY_SHORT if used <= self._max_memory * FULL_MEMORY_SHARE else MEMORY_FULL
 
     def _give_back(self, used: int) -> int:
         """Return freed memory to the system, if that was not done just now; what is used then."""

@@ -70,11 +70,10 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         """`max_websocket_bytes`, or the size of one message if that is more."""
         return max(self.max_websocket_bytes, self.max_body)
 
-    @property
-    def websocket_history_budget(self) -> int:
-        """`max_websocket_history_bytes`, or a quarter of `max_memory` if that is less."""
-        history = self.max_websocket_history_bytes
-        return min(history, self.max_memory // 4) if self.max_memory else history
+    def within_memory(self, size: int) -> int:
+        """The size of a budget: at most an eighth of `max_memory`, because there are several, but one request
+        body in any case."""
+        return min(size, max(self.max_memory // 8, self.max_body)) if self.max_memory else size
 
 
 class ProfileSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -240,7 +240,8 @@ def _file_texts(settings: Settings, files: Files, reader: DocumentReader) -> Fil
     downloader = Downloader(
         AllowPublic(settings.egress.allow, settings.egress.deny), MAX_FILE_BYTES, documents.download_seconds
     )
-    sent = SentContent(settings.server.max_held_bytes, settings.server.max_memory)
+    server = settings.server
+    sent = SentContent(server.within_memory(server.max_held_bytes), server.max_memory)
     return FileTexts(reader, downloader, files, documents.max_tokens, sent)
 
 
@@ -337,11 +338,12 @@ def build_app(
         keys=keys,
         hosts=HostGuard([*LOOPBACK, *server.allowed_hosts] if on_loopback else None),
         max_body=server.max_body,
-        max_bodies=server.max_bodies,
-        max_held=server.max_held_bytes,
+        max_bodies=server.within_memory(server.max_bodies),
+        max_held=server.within_memory(server.max_held_bytes),
         max_memory=server.max_memory,
         websockets=WebSocketLimits(
-            server_bytes=server.websocket_budget, history_bytes=server.websocket_history_budget
+            server_bytes=server.websocket_budget,
+            history_bytes=server.within_memory(server.max_websocket_history_bytes),
         ),
         body_timeout=server.body_timeout,
         websocket=server.websocket,

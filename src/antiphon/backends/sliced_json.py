@@ -17,8 +17,8 @@ from msgspec import Struct
 from antiphon.protocol.content import JsonObject
 from antiphon.protocol.long_texts import encoded_parts
 
-LARGE_REQUEST_BYTES = 1024 * 1024
-"""The bodies of smaller requests are encoded at once."""
+LARGE_REQUEST_BYTES = 4 * 1024 * 1024
+"""The bodies of smaller requests are encoded at once, in 5 ms, or 20 ms where most characters are escaped."""
 SLICE_CHARACTERS = 128 * 1024
 PORTION_ELEMENTS = 100
 """Of a list of the body that are encoded together."""

@@ -1,7 +1,7 @@
 import { EmptyState } from "../../components/states.tsx";
 import type { ViewProps } from "../../components/view.ts";
 import { ApiError, type Page, request } from "../../lib/api.ts";
-import { ABSENT, duration } from "../../lib/format.ts";
+import { ABSENT, duration, wholeSeconds } from "../../lib/format.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import { isFinal } from "../../lib/types.ts";
 import { age } from "../figures.ts";
@@ -116,8 +116,7 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
 
 /** Runs have times of whole seconds. */
 function took({ created_at: began, ended_at: ended }: Run): string {
-  if (ended === null) return ABSENT;
-  return ended - began < 1 ? "< 1 s" : duration((ended - began) * 1000);
+  return ended === null ? ABSENT : wholeSeconds(ended - began);
 }
 
 function Responses({ responses, reload }: { responses: readonly Summary[]; reload: () => unknown }) {

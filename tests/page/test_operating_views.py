@@ -166,3 +166,4 @@ def test_settings_say_where_they_come_from(page: Opened) -> None:
     expect(page.tab.get_by_role("row").last).to_contain_text("command line")
     page.tab.get_by_label("Filter by name").fill("nothing has this name")
     page.see("No setting matches")
+    expect(page.tab.get_by_role("row").filter(has_text="server.max_body")).to_contain_text("32 MiB")

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { EmptyState, Loading } from "../../components/states.tsx";
 import { type Page, request } from "../../lib/api.ts";
+import { binaryBytes } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
 import { whyNot } from "../../lib/session.ts";
 import { Act, Badge, Failure, Head, Scrolled, visible } from "../parts.tsx";
@@ -100,6 +101,11 @@ function Settings() {
   );
 }
 
+/** Settings in bytes. */
+function isSize(name: string): boolean {
+  return name.endsWith("_bytes") || name === "server.max_body" || name === "server.max_memory";
+}
+
 function Row({ setting, described }: { setting: Setting; described: boolean }) {
   const { name, value, secret, source, where, doc } = setting;
   return (
@@ -109,6 +115,7 @@ function Row({ setting, described }: { setting: Setting; described: boolean }) {
       </td>
       <td>
         <code class="value">{secret ? "•••" : visible(JSON.stringify(value))}</code>
+        {isSize(name) && typeof value === "number" && <div class="muted">{binaryBytes(value)}</div>}
       </td>
       <td>
         {source === "default" ? (

@@ -95,6 +95,10 @@ def test_a_search_shows_scores_and_marks_the_words(page: Opened, world: World) -
     assert [float(text) for text in shown] == pytest.approx(list(best.values()), abs=SCORE_ERROR)
     assert best["text"] > 0
     marked = {text.lower() for text in results.first.locator("mark").all_inner_texts()}
+    best_result = results.first.locator(".passage").first
+    excerpt = best_result.inner_text()
+    results.first.get_by_role("button", name="Show the passage").first.click()
+    assert len(best_result.inner_text()) > len(excerpt)
     assert marked & {"key", "keys", "revoke"}
     page.button("Chunks of keys.md").click()
     expect(page.tab.get_by_role("dialog").locator(".chunks > li").first).to_contain_text("key")

@@ -116,7 +116,15 @@ def test_models_are_shown_with_their_upstream_and_capabilities(page: Opened, wor
         page.see(model, within=matrix)
     row = matrix.get_by_role("row").filter(has_text="structured output")
     expect(row.locator("td")).to_have_count(len(MODELS))
-    expect(row.locator("td").first).to_have_attribute("title", "native")
+    expect(row.locator("td").first).to_have_text("●native")
+    row = matrix.get_by_role("row").filter(has_text="custom tools")
+    sign = row.locator("summary").first
+    reason = row.locator("details").first
+    closed = reason.inner_text()
+    sign.focus()
+    page.tab.keyboard.press("Enter")
+    expect(reason).to_have_attribute("open", "")
+    assert len(reason.inner_text()) > len(closed), "the reason is in sight"
 
 
 @pytest.mark.requirement("PAGE/models-conformance")

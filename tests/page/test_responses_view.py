@@ -140,6 +140,49 @@ def test_items_have_their_clock_as_a_waterfall(page: Opened, world: World) -> No
         expect(spans.filter(has_text=name).first).to_be_visible()
     page.see("What is the weather?")
     expect(page.tab.get_by_text("Function call: get_weather").first).to_be_visible()
+    durations = spans.locator(".number").evaluate_all("all => all.map(each => getComputedStyle(each).color)")
+    assert len(set(durations)) == 1, "the longest span is not an error"
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_the_detail_has_the_times_of_the_list(page: Opened, world: World) -> None:
+    response = world.respond("echo", "How long?")["id"]
+    (listed,) = world.get(f"/v1/responses?text={response}")["data"]
+    page.go(f"responses/{response}")
+    expect(page.tab.locator(".fact-strip")).to_contain_text(f"took {listed['total_ms']} ms")
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_items_of_earlier_turns_are_folded(page: Opened, world: World) -> None:
+    earlier = world.respond("echo", "The first turn.")["id"]
+    response = world.respond("echo", "The second turn.", previous_response_id=earlier)["id"]
+    page.go(f"responses/{response}")
+    page.see("You said: The second turn.")
+    items = page.tab.locator(".item")
+    expect(items).to_have_count(2)
+    fold = page.button("Earlier turns: 2 items")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.click()
+    expect(items).to_have_count(4)
+    expect(items.first).to_contain_text("The first turn.")
+    fold.click()
+    expect(items).to_have_count(2)
+
+
+@pytest.mark.requirement("PAGE/responses-live")
+def test_a_row_shows_the_call_of_a_tool_and_texts_without_marks(page: Opened, world: World) -> None:
+    call = world.respond("tools", "What is the weather?", tools=[WEATHER])
+    text = world.respond("mistral-small", "The incident of last night.")
+    page.go("responses")
+    made = call["output"][-1]
+    of_call = rows(page).filter(has=page.tab.locator(f"a[href='#/responses/{call['id']}']"))
+    expect(of_call.locator(".preview")).to_contain_text(f"{made['name']}({made['arguments']})")
+    of_text = rows(page).filter(has=page.tab.locator(f"a[href='#/responses/{text['id']}']"))
+    expect(of_text.locator(".preview")).to_contain_text("Summary. From 02:14")
+    expect(of_text.get_by_role("link")).to_have_text(f"…{text['id'][-6:]}")
+    box = of_text.locator(".preview").bounding_box()
+    assert box is not None
+    assert box["width"] > 300
 
 
 @pytest.mark.requirement("PAGE/responses-clock")

@@ -9,6 +9,7 @@ import { type Chain, type ChainNode, type ChainRow, rowsOf } from "../../lib/cha
 import { count, duration, fullTime } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad } from "../../lib/load.ts";
+import { withoutMarks } from "../../lib/previews.ts";
 import { go, placeTo } from "../../lib/router.ts";
 import type { ResponseSummary } from "../../lib/types.ts";
 import { ReplayDialog } from "./replay-dialog.tsx";

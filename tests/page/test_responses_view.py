@@ -189,7 +189,7 @@ def test_a_row_shows_the_call_of_a_tool_and_texts_without_marks(page: Opened, wo
 def test_without_a_trace_the_page_says_that_there_is_none(page: Opened, world: World) -> None:
     response = world.respond("echo", "Untraced.")["id"]
     page.go(f"responses/{response}")
-    page.see("none was recorded")
+    page.see("No timeline: no trace was recorded.")
     for tab, title in (("Upstream", "No trace was recorded"), ("Events", "No events were recorded")):
         page.tab.get_by_role("tab", name=tab).click()
         page.see(title)
@@ -220,6 +220,31 @@ def test_both_requests_and_both_answers_are_side_by_side(
     page.see("did you mean temperature?")
     page.button("Copy the request as code").click()
     expect(page.tab.get_by_role("dialog")).to_contain_text("antiphon-trace: record")
+
+
+@pytest.mark.requirement("PAGE/responses-upstream")
+def test_tools_are_folded_up_to_what_was_emulated_in_them(page: Opened, world: World) -> None:
+    response = traced_call(world)["id"]
+    page.go(f"responses/{response}?tab=upstream")
+    sent = page.tab.locator(".split > *").first
+    expect(sent.get_by_role("button", name="tools:")).to_have_attribute("aria-expanded", "false")
+    deep = "tools[0].parameters.properties.city.properties.name.format: not sent, as the model ignores it"
+
+    def with_mark(route: Route) -> None:
+        trace = world.get(f"/v1/responses/{response}/trace")
+        city = trace["client_request"]["body"]["tools"][0]["parameters"]["properties"]["city"]
+        city["properties"] = {"name": {"type": "string", "format": "city"}}
+        (first,) = trace["rounds"]
+        first["downgrades"] = [deep]
+        route.fulfill(json={**trace, "rounds": [first, {**first, "index": 1}]})
+
+    page.tab.route("**/trace", with_mark)
+    page.tab.reload()
+    expect(page.tab.locator(".marked")).to_contain_text('"city"')
+    expect(sent).not_to_contain_text('"unit"')
+    page.button("Round 2").click()
+    expect(page.tab.get_by_text("To the client", exact=True)).to_have_count(1)
+    page.see("The output for the client is in round 2.")
 
 
 @pytest.mark.requirement("PAGE/responses-upstream")
@@ -265,31 +290,6 @@ def test_events_of_a_long_run_are_read_once_even_if_they_arrive_slowly(
     monkeypatch.setattr(models, "words", 100_000)
     response = world.respond("steady", "Count.", background=True)["id"]
     asked: list[str] = []
-@pytest.mark.requirement("PAGE/responses-upstream")
-def test_tools_are_folded_up_to_what_was_emulated_in_them(page: Opened, world: World) -> None:
-    response = traced_call(world)["id"]
-    page.go(f"responses/{response}?tab=upstream")
-    sent = page.tab.locator(".split > *").first
-    expect(sent.get_by_role("button", name="tools:")).to_have_attribute("aria-expanded", "false")
-    deep = "tools[0].parameters.properties.city.properties.name.format: not sent, as the model ignores it"
-
-    def with_mark(route: Route) -> None:
-        trace = world.get(f"/v1/responses/{response}/trace")
-        city = trace["client_request"]["body"]["tools"][0]["parameters"]["properties"]["city"]
-        city["properties"] = {"name": {"type": "string", "format": "city"}}
-        (first,) = trace["rounds"]
-        first["downgrades"] = [deep]
-        route.fulfill(json={**trace, "rounds": [first, {**first, "index": 1}]})
-
-    page.tab.route("**/trace", with_mark)
-    page.tab.reload()
-    expect(page.tab.locator(".marked")).to_contain_text('"city"')
-    expect(sent).not_to_contain_text('"unit"')
-    page.button("Round 2").click()
-    expect(page.tab.get_by_text("To the client", exact=True)).to_have_count(1)
-    page.see("The output for the client is in round 2.")
-
-
 
     def slowly(route: Route) -> None:
         asked.append(route.request.url)

@@ -74,7 +74,7 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
         </EmptyState>
       ) : (
         <Scrolled label="Agent runs">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>status</th>
@@ -98,7 +98,9 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
                   </td>
                   <td class="wide">{visible(run.title)}</td>
                   <td class="nowrap">{age(run.created_at)}</td>
-                  <td class="number">{took(run)}</td>
+                  <td class="number" data-label="took">
+                    {took(run)}
+                  </td>
                   <td>
                     {!isFinal(run.status) && (
                       <Cancel path={`/v1/agent/runs/${run.id}`} id={run.id} reload={reload} />
@@ -114,7 +116,6 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
   );
 }
 
-/** Runs have times of whole seconds. */
 function took({ created_at: began, ended_at: ended }: Run): string {
   return ended === null ? ABSENT : wholeSeconds(ended - began);
 }
@@ -129,7 +130,7 @@ function Responses({ responses, reload }: { responses: readonly Summary[]; reloa
         </EmptyState>
       ) : (
         <Scrolled label="Background responses">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>status</th>
@@ -152,10 +153,12 @@ function Responses({ responses, reload }: { responses: readonly Summary[]; reloa
                   <td>
                     <Id value={each.id} href={`#/runs/${each.id}`} />
                   </td>
-                  <td>{visible(each.model)}</td>
+                  <td data-label="model">{visible(each.model)}</td>
                   <td class="wide">{visible(each.input_preview)}</td>
                   <td class="nowrap">{age(each.created_at)}</td>
-                  <td class="number">{duration(each.total_ms)}</td>
+                  <td class="number" data-label="took">
+                    {duration(each.total_ms)}
+                  </td>
                   <td>
                     {!isFinal(each.status) && (
                       <Cancel path={`/v1/responses/${each.id}`} id={each.id} reload={reload} />

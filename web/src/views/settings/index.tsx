@@ -80,7 +80,7 @@ function Settings() {
       )}
       {shown.length > 0 && (
         <Scrolled label="Settings">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>name</th>

@@ -174,7 +174,8 @@ def test_settings_say_where_they_come_from(page: Opened) -> None:
     row = page.tab.get_by_role("row").filter(has_text="server.log_level")
     expect(row).to_contain_text('"warning"')
     expect(row).to_contain_text("antiphon.toml")
-    expect(page.tab.get_by_role("row").filter(has_text="server.max_body")).to_contain_text("32 MiB")
+    for name, size in (("server.max_body", "32 MiB"), ("server.max_bodies", "128 MiB")):
+        expect(page.tab.get_by_role("row").filter(has_text=name).first).to_contain_text(size)
     page.tab.get_by_label("Filter by name").fill("server.port")
     expect(page.tab.get_by_role("row")).to_have_count(2)
     expect(page.tab.get_by_role("row").last).to_contain_text("command line")

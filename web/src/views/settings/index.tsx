@@ -101,9 +101,9 @@ function Settings() {
   );
 }
 
-/** Settings in bytes. */
-function isSize(name: string): boolean {
-  return name.endsWith("_bytes") || name === "server.max_body" || name === "server.max_memory";
+/** Whether a setting is in bytes, by its name or its meaning. */
+function isSize({ name, doc }: Setting): boolean {
+  return name.endsWith("_bytes") || /\bbytes\b/i.test(doc ?? "");
 }
 
 function Row({ setting, described }: { setting: Setting; described: boolean }) {
@@ -115,7 +115,9 @@ function Row({ setting, described }: { setting: Setting; described: boolean }) {
       </td>
       <td>
         <code class="value">{secret ? "•••" : visible(JSON.stringify(value))}</code>
-        {isSize(name) && typeof value === "number" && <div class="muted">{binaryBytes(value)}</div>}
+        {isSize(setting) && typeof value === "number" && value > 0 && (
+          <div class="muted">{binaryBytes(value)}</div>
+        )}
       </td>
       <td>
         {source === "default" ? (

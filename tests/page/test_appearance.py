@@ -1,6 +1,7 @@
 """Every view for everybody: contrast, names for screen readers, narrow and wide windows."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import chain
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -32,15 +33,34 @@ def furnished(
         yield world, seed(world)
 
 
+def more_views(opened: Opened, seeded: Seeded) -> Iterator[str]:
+    """Those without a picture: the other tabs, the lists, and a dialog."""
+    places = {
+        "events": f"responses/{seeded.running}?tab=events",
+        "json": f"responses/{seeded.traced}?tab=json",
+        "chains": "chains",
+        "stores": "stores",
+    }
+    for view, place in places.items():
+        opened.go(place)
+        yield view
+    opened.go(f"chains/{seeded.chain}")
+    opened.button("Replay").first.click()
+    expect(opened.tab.get_by_role("dialog")).to_be_visible()
+    yield "replay dialog"
+
+
 @pytest.mark.requirement("PAGE/views-accessible")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser: Browser, furnished: tuple[World, Seeded], scheme: Scheme) -> None:
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_axe_finds_nothing_serious(
+    browser: Browser, furnished: tuple[World, Seeded], scheme: Scheme, width: int
+) -> None:
     world, seeded = furnished
-    context = new_context(browser, scheme=scheme)
+    context = new_context(browser, scheme=scheme, width=width)
     opened = open_tab(context, world.base)
     opened.enter(ADMIN_KEY, "models")
     found: dict[str, list[str]] = {}
-    for view in views(opened, seeded):
+    for view in chain(views(opened, seeded), more_views(opened, seeded)):
         opened.tab.wait_for_load_state("networkidle")
         found[view] = opened.serious_axe_violations()
     context.close()
@@ -55,13 +75,35 @@ def test_no_view_scrolls_sideways(browser: Browser, furnished: tuple[World, Seed
     opened = open_tab(context, world.base)
     opened.enter(ADMIN_KEY, "models")
     wider: dict[str, int] = {}
-    for view in views(opened, seeded):
+    for view in chain(views(opened, seeded), more_views(opened, seeded)):
         opened.tab.wait_for_load_state("networkidle")
         wider[view] = opened.overflow()
     problems = (opened.errors, opened.violations(), opened.foreign_requests())
     context.close()
     assert {view: pixels for view, pixels in wider.items() if pixels > 0} == {}
     assert problems == ([], [], [])
+
+
+@pytest.mark.requirement("PAGE/views-width")
+def test_actions_are_in_sight_in_a_narrow_window(browser: Browser, furnished: tuple[World, Seeded]) -> None:
+    world, _ = furnished
+    context = new_context(browser, width=360)
+    opened = open_tab(context, world.base)
+    opened.enter(ADMIN_KEY, "models")
+    for view, name in (
+        ("runs", "Cancel"),
+        ("files", "Delete"),
+        ("keys", "Revoke"),
+        ("playground", "New conv"),
+    ):
+        opened.go(view)
+        button = opened.button(name).first
+        expect(button).to_be_visible()
+        box = button.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0, view
+        assert box["x"] + box["width"] <= 360, view
+    context.close()
 
 
 @pytest.mark.requirement("PAGE/views-theme")

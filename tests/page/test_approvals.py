@@ -96,12 +96,12 @@ def test_an_approved_call_of_a_response_runs_once(page: Opened, world: World, fi
 
 
 @pytest.mark.requirement("PAGE/approvals-mcp")
-def test_a_denied_call_of_a_response_does_not_run(page: Opened, world: World, files: FileServer) -> None:
+def test_a_rejected_call_of_a_response_does_not_run(page: Opened, world: World, files: FileServer) -> None:
     asked = ask(world, files)
     before = files.calls()
     page.go("runs")
-    page.button("Deny delete_folder").click()
-    expect(page.button("Deny delete_folder")).to_have_count(0)
+    page.button("Reject delete_folder").click()
+    expect(page.button("Reject delete_folder")).to_have_count(0)
     continued = answered(world, "previous_response_id", asked)
     page.go(f"runs/{continued['id']}")
     page.see("The user refused this call")
@@ -142,13 +142,13 @@ def test_the_calls_of_a_run_are_approved_one_after_another(page: Opened, world: 
 
 
 @pytest.mark.requirement("PAGE/approvals-runs")
-def test_a_denied_call_of_a_run_is_shown_as_rejected(page: Opened, world: World) -> None:
+def test_a_rejected_call_of_a_run_is_shown_as_rejected(page: Opened, world: World) -> None:
     run = start_run(world, "Write nothing")
     page.go("runs")
-    page.button("Deny write_line").click()
+    page.button("Reject write_line").click()
     expect(page.tab.get_by_text('"two"')).to_be_visible()
-    page.button("Deny write_line").click()
-    expect(page.button("Deny write_line")).to_have_count(0)
+    page.button("Reject write_line").click()
+    expect(page.button("Reject write_line")).to_have_count(0)
     page.go(f"runs/{run}")
     expect(page.tab.locator(".properties .badge")).to_have_text("completed")
     expect(page.tab.locator(".calls summary").first).to_contain_text("rejected")
@@ -183,9 +183,9 @@ def test_a_call_is_approved_in_the_playground_with_its_arguments_in_view(
 
 
 @pytest.mark.requirement("PAGE/approvals-playground")
-def test_a_call_is_refused_in_the_playground(page: Opened, files: FileServer) -> None:
+def test_a_call_is_rejected_in_the_playground(page: Opened, files: FileServer) -> None:
     before = files.calls()
     open_mcp_playground(page, files, "Delete my notes.")
-    page.tab.locator(".approval").get_by_role("button", name="Refuse").click()
+    page.tab.locator(".approval").get_by_role("button", name="Reject").click()
     page.see("The user refused this call")
     assert files.calls() == before

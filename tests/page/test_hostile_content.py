@@ -87,6 +87,9 @@ def test_50_000_items_can_be_scrolled(page: Opened, world: World) -> None:
         response = world.respond("echo", items, previous_response_id=response)["id"]
     page.tab.set_default_timeout(LONG_LOAD_MS)
     page.go(f"responses/{response}")
+    fold = page.button("Earlier turns")
+    expect(page.tab.locator(".entry").last).to_contain_text("You said: ")  # before the input is there
+    fold.click()
     items_shown = page.tab.locator(".virtual")
     expect(items_shown).to_contain_text("item number 0")
     status = page.tab.get_by_role("status")

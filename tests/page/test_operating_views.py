@@ -27,6 +27,7 @@ def test_a_file_is_uploaded_downloaded_and_deleted(page: Opened, world: World, t
     expect(page.tab.locator(".upload-state")).to_have_text("stored")
     row = page.tab.get_by_role("row").filter(has_text="notes.md")
     expect(row).to_contain_text("assistants")
+    expect(row.get_by_role("link", name="notes.md")).to_have_attribute("href", re.compile("^#/files/file-"))
     with page.tab.expect_download() as download:
         page.button("Download notes.md").click()
     assert Path(download.value.path()).read_text() == path.read_text()
@@ -94,6 +95,10 @@ def test_a_search_shows_scores_and_marks_the_words(page: Opened, world: World) -
     shown = [text.strip() for text in scores.locator("dd").all_inner_texts()]
     assert [float(text) for text in shown] == pytest.approx(list(best.values()), abs=SCORE_ERROR)
     assert best["text"] > 0
+    best_result = results.first.locator(".passage").first
+    excerpt = best_result.inner_text()
+    results.first.get_by_role("button", name="Show the passage").first.click()
+    assert len(best_result.inner_text()) > len(excerpt)
     marked = {text.lower() for text in results.first.locator("mark").all_inner_texts()}
     assert marked & {"key", "keys", "revoke"}
     page.button("Chunks of keys.md").click()
@@ -112,7 +117,15 @@ def test_models_are_shown_with_their_upstream_and_capabilities(page: Opened, wor
         page.see(model, within=matrix)
     row = matrix.get_by_role("row").filter(has_text="structured output")
     expect(row.locator("td")).to_have_count(len(MODELS))
-    expect(row.locator("td").first).to_have_attribute("title", "native")
+    expect(row.locator("td").first).to_have_text("●native")
+    row = matrix.get_by_role("row").filter(has_text="custom tools")
+    sign = row.locator("summary").first
+    reason = row.locator("details").first
+    closed = reason.inner_text()
+    sign.focus()
+    page.tab.keyboard.press("Enter")
+    expect(reason).to_have_attribute("open", "")
+    assert len(reason.inner_text()) > len(closed), "the reason is in sight"
 
 
 @pytest.mark.requirement("PAGE/models-conformance")
@@ -161,6 +174,8 @@ def test_settings_say_where_they_come_from(page: Opened) -> None:
     row = page.tab.get_by_role("row").filter(has_text="server.log_level")
     expect(row).to_contain_text('"warning"')
     expect(row).to_contain_text("antiphon.toml")
+    for name, size in (("server.max_body", "32 MiB"), ("server.max_bodies", "128 MiB")):
+        expect(page.tab.get_by_role("row").filter(has_text=name).first).to_contain_text(size)
     page.tab.get_by_label("Filter by name").fill("server.port")
     expect(page.tab.get_by_role("row")).to_have_count(2)
     expect(page.tab.get_by_role("row").last).to_contain_text("command line")

@@ -166,7 +166,7 @@ def test_a_request_that_was_sent_is_copied_as_it_was(page: Opened) -> None:
 @pytest.mark.requirement("PAGE/playground-two-models")
 def test_two_models_answer_side_by_side(page: Opened) -> None:
     open_playground(page, "echo")
-    page.button("Compare two models").click()
+    page.button("Two models").click()
     page.tab.get_by_role("combobox", name="Model").nth(1).select_option("mistral-small")
     say(page, "Who are you?")
     page.see("You said: Who are you?", within=page.tab.get_by_role("region", name="Conversation with echo"))

@@ -140,13 +140,56 @@ def test_items_have_their_clock_as_a_waterfall(page: Opened, world: World) -> No
         expect(spans.filter(has_text=name).first).to_be_visible()
     page.see("What is the weather?")
     expect(page.tab.get_by_text("Function call: get_weather").first).to_be_visible()
+    durations = spans.locator(".number").evaluate_all("all => all.map(each => getComputedStyle(each).color)")
+    assert len(set(durations)) == 1, "the longest span is not an error"
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_the_detail_has_the_times_of_the_list(page: Opened, world: World) -> None:
+    response = world.respond("echo", "How long?")["id"]
+    (listed,) = world.get(f"/v1/responses?text={response}")["data"]
+    page.go(f"responses/{response}")
+    expect(page.tab.locator(".fact-strip")).to_contain_text(f"took {listed['total_ms']} ms")
+
+
+@pytest.mark.requirement("PAGE/responses-clock")
+def test_items_of_earlier_turns_are_folded(page: Opened, world: World) -> None:
+    earlier = world.respond("echo", "The first turn.")["id"]
+    response = world.respond("echo", "The second turn.", previous_response_id=earlier)["id"]
+    page.go(f"responses/{response}")
+    page.see("You said: The second turn.")
+    items = page.tab.locator(".item")
+    expect(items).to_have_count(2)
+    fold = page.button("Earlier turns: 2 items")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.click()
+    expect(items).to_have_count(4)
+    expect(items.first).to_contain_text("The first turn.")
+    fold.click()
+    expect(items).to_have_count(2)
+
+
+@pytest.mark.requirement("PAGE/responses-live")
+def test_a_row_shows_the_call_of_a_tool_and_texts_without_marks(page: Opened, world: World) -> None:
+    call = world.respond("tools", "What is the weather?", tools=[WEATHER])
+    text = world.respond("mistral-small", "The incident of last night.")
+    page.go("responses")
+    made = call["output"][-1]
+    of_call = rows(page).filter(has=page.tab.locator(f"a[href='#/responses/{call['id']}']"))
+    expect(of_call.locator(".preview")).to_contain_text(f"{made['name']}({made['arguments']})")
+    of_text = rows(page).filter(has=page.tab.locator(f"a[href='#/responses/{text['id']}']"))
+    expect(of_text.locator(".preview")).to_contain_text("Summary. From 02:14")
+    expect(of_text.get_by_role("link")).to_have_text(f"…{text['id'][-6:]}")
+    box = of_text.locator(".preview").bounding_box()
+    assert box is not None
+    assert box["width"] > 300
 
 
 @pytest.mark.requirement("PAGE/responses-clock")
 def test_without_a_trace_the_page_says_that_there_is_none(page: Opened, world: World) -> None:
     response = world.respond("echo", "Untraced.")["id"]
     page.go(f"responses/{response}")
-    page.see("none was recorded")
+    page.see("No timeline: no trace was recorded.")
     for tab, title in (("Upstream", "No trace was recorded"), ("Events", "No events were recorded")):
         page.tab.get_by_role("tab", name=tab).click()
         page.see(title)
@@ -177,6 +220,31 @@ def test_both_requests_and_both_answers_are_side_by_side(
     page.see("did you mean temperature?")
     page.button("Copy the request as code").click()
     expect(page.tab.get_by_role("dialog")).to_contain_text("antiphon-trace: record")
+
+
+@pytest.mark.requirement("PAGE/responses-upstream")
+def test_tools_are_folded_up_to_what_was_emulated_in_them(page: Opened, world: World) -> None:
+    response = traced_call(world)["id"]
+    page.go(f"responses/{response}?tab=upstream")
+    sent = page.tab.locator(".split > *").first
+    expect(sent.get_by_role("button", name="tools:")).to_have_attribute("aria-expanded", "false")
+    deep = "tools[0].parameters.properties.city.properties.name.format: not sent, as the model ignores it"
+
+    def with_mark(route: Route) -> None:
+        trace = world.get(f"/v1/responses/{response}/trace")
+        city = trace["client_request"]["body"]["tools"][0]["parameters"]["properties"]["city"]
+        city["properties"] = {"name": {"type": "string", "format": "city"}}
+        (first,) = trace["rounds"]
+        first["downgrades"] = [deep]
+        route.fulfill(json={**trace, "rounds": [first, {**first, "index": 1}]})
+
+    page.tab.route("**/trace", with_mark)
+    page.tab.reload()
+    expect(page.tab.locator(".marked")).to_contain_text('"city"')
+    expect(sent).not_to_contain_text('"unit"')
+    page.button("Round 2").click()
+    expect(page.tab.get_by_text("To the client", exact=True)).to_have_count(1)
+    page.see("The output for the client is in round 2.")
 
 
 @pytest.mark.requirement("PAGE/responses-upstream")

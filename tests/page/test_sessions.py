@@ -189,6 +189,8 @@ def test_a_key_with_read_scope_sees_but_does_not_send(door: Opened, guarded: Wor
     for name in ("Continue", "Replay"):
         expect(door.button(name)).to_have_attribute("title", re.compile("“write” scope"))
     door.go(f"responses/{response}")
+    for name in ("Continue in the playground", "Replay"):
+        expect(door.button(name)).to_have_attribute("title", re.compile("“write” scope"))
     expect(door.button("Delete")).to_have_attribute("title", re.compile("“delete” scope"))
     door.go("playground")
     ask(door, "echo", "Send me.")

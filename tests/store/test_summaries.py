@@ -97,6 +97,15 @@ async def test_a_summary_tells_what_was_saved_with_the_response(store: Stores) -
     assert (first.trace, first.forks) == (True, 1)
 
 
+async def test_an_output_without_text_has_its_last_call_as_preview(store: Stores) -> None:
+    stored = turn("a", created_at=20)
+    call = replace(calls("look"), arguments='{"a":\n 1}')
+    response = replace(stored.response, output=[calls("find"), call])
+    await store.responses.save("t", replace(stored, response=response))
+    [found] = (await store.summaries.responses("t", ANY, Page())).summaries
+    assert found.output_preview == 'look({"a": 1})'
+
+
 async def test_others_see_nothing(store: Stores) -> None:
     await store.conversations.add_conversation("t", Conversation(id="conv_1", created_at=1), ())
     await store.responses.save("t", replace(called("a", at=20), trace=b"sealed"))

@@ -5,7 +5,6 @@ import "./styles/operations.css";
 import "./styles/items.css";
 import "./styles/playground.css";
 import "./styles/inspect.css";
-import "./styles/views.css";
 import { Shell } from "./components/shell.tsx";
 import { ErrorState } from "./components/states.tsx";
 import { loadSession } from "./lib/api.ts";

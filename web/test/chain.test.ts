@@ -32,6 +32,37 @@ test("only forks are indented, and older branches come first", () => {
   );
 });
 
+test("the last branch closes the line of its fork", () => {
+  const nodes = [
+    node("a", null, 1),
+    node("b", "a", 2),
+    node("b1", "b", 3),
+    node("c", "a", 4),
+    node("c1", "c", 5),
+    node("d", "c1", 6),
+    node("e", "c1", 7),
+  ];
+  assert.deepEqual(
+    rowsOf(nodes).map(({ node: { id }, lines }) => [id, lines]),
+    [
+      ["a", ""],
+      ["b", "├─"],
+      ["b1", "│ "],
+      ["c", "└─"],
+      ["c1", "  "],
+      ["d", "  ├─"],
+      ["e", "  └─"],
+    ],
+  );
+});
+
+test("forks below forks are drawn up to a depth", () => {
+  const nodes = Array.from({ length: 60 }, (_, index) =>
+    node(`${index}`, index === 0 ? null : `${2 * Math.floor((index - 1) / 2)}`, index),
+  );
+  assert.equal(Math.max(...rowsOf(nodes).map(({ lines }) => lines.length)), 24);
+});
+
 test("a node whose parent is not there is a root", () => {
   assert.equal(rowsOf([node("b", "gone", 1)]).length, 1);
 });

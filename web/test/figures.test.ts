@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, isFinal, score } from "../src/views/figures.ts";
+import { isFinal } from "../src/lib/types.ts";
+import { age, score } from "../src/views/figures.ts";
 
 test("a score has three digits", () => {
   assert.deepEqual([0.5, null].map(score), ["0.500", "–"]);
@@ -11,11 +12,8 @@ test("a time is told by how long ago it was", () => {
   assert.equal(age(0, 7200), "2 h ago");
 });
 
-test("only queued and running work is not final", () => {
-  assert.deepEqual(["queued", "in_progress", "completed", "cancelled"].map(isFinal), [
-    false,
-    false,
-    true,
-    true,
-  ]);
+test("work that is queued, runs or waits is not final", () => {
+  assert.deepEqual(["queued", "in_progress", "waiting"].filter(isFinal), []);
+  const final = ["completed", "failed", "cancelled", "incomplete"];
+  assert.deepEqual(final.filter(isFinal), final);
 });

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from antiphon.protocol.items import Item, Message, Reasoning
+from antiphon.protocol.items import FunctionCall, Item, Message, Reasoning
 from antiphon.protocol.response import Response
 from antiphon.protocol.stored_items import item_type
 
@@ -43,7 +43,7 @@ def stats_columns(stats: ResponseStats, response: Response, items: Sequence[Item
     names, calls = _called(output) if output else ("", 0)
     return (
         *(response.model[:MAX_NAME_CHARACTERS], stats.key_id, stats.request_id, int(response.background)),
-        *(names, preview(items), preview(output)),
+        *(names, preview(items), preview(output) or _last_call(output)),
         *(stats.upstream and stats.upstream[:MAX_NAME_CHARACTERS], stats.first_token_ms, stats.total_ms),
         *(
             (None, None, None, None)
@@ -64,6 +64,14 @@ def preview(items: Sequence[Item]) -> str:
     for item in islice(reversed(items), MAX_PREVIEW_ITEMS):
         if isinstance(item, Message) and (line := _line(_beginning(item.content))):
             return line
+    return ""
+
+
+def _last_call(output: Sequence[Item]) -> str:
+    """`name(arguments)` of the last call of a function, as the preview of an output without text."""
+    for item in islice(reversed(output), MAX_PREVIEW_ITEMS):
+        if isinstance(item, FunctionCall):
+            return _line(f"{item.name}({item.arguments[:_READ_CHARACTERS]})")
     return ""
 
 

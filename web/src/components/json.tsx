@@ -12,13 +12,18 @@ export interface JsonProps {
   readonly depth?: number;
   /** Marked paths, dotted, with what is said about them: `tools.0.type`. */
   readonly marks?: Readonly<Record<string, string>>;
+  /** The member of the value that is closed at first, except for what is marked in it. */
+  readonly folded?: string;
 }
 
-/** JSON as a tree. What is closed is not in the document, so that a value of any size opens at once. */
-export function JsonTree({ value, depth = 2, marks = {} }: JsonProps) {
+/**
+ * JSON as a tree. What is closed is not in the document, so that a value of any size opens at once. What leads to
+ * a mark is open at any depth.
+ */
+export function JsonTree({ value, depth = 2, marks = {}, folded }: JsonProps) {
   return (
     <div class="json mono">
-      <Node name={undefined} value={value} depth={depth} path="" marks={marks} />
+      <Node name={undefined} value={value} depth={depth} path="" marks={marks} folded={folded} />
     </div>
   );
 }
@@ -29,6 +34,7 @@ interface NodeProps {
   readonly depth: number;
   readonly path: string;
   readonly marks: Readonly<Record<string, string>>;
+  readonly folded: string | undefined;
 }
 
 function Node(props: NodeProps) {
@@ -57,8 +63,13 @@ function Name({ name }: { name: string | undefined }) {
   );
 }
 
-function Branch({ name, value, depth, path, marks }: NodeProps & { value: object }) {
-  const [open, setOpen] = useState(depth > 0);
+function leadsToMark(path: string, marks: Readonly<Record<string, string>>): boolean {
+  return Object.keys(marks).some((marked) => marked.startsWith(`${path}.`));
+}
+
+function Branch({ name, value, depth: allowed, path, marks, folded }: NodeProps & { value: object }) {
+  const depth = path === folded ? 0 : allowed;
+  const [open, setOpen] = useState(depth > 0 || leadsToMark(path, marks));
   const [shown, setShown] = useState(FIRST_CHILDREN);
   const entries = open ? Object.entries(value) : [];
   const size = Array.isArray(value) ? value.length : Object.keys(value).length;
@@ -66,7 +77,7 @@ function Branch({ name, value, depth, path, marks }: NodeProps & { value: object
   const mark = marks[path];
   if (size === 0) {
     return (
-      <div class="json-line">
+      <div class={`json-line${mark === undefined ? "" : " marked"}`} title={mark}>
         <Name name={name} />
         {before}
         {after}
@@ -95,6 +106,7 @@ function Branch({ name, value, depth, path, marks }: NodeProps & { value: object
               depth={depth - 1}
               path={path === "" ? key : `${path}.${key}`}
               marks={marks}
+              folded={folded}
             />
           ))}
           {entries.length > shown && (

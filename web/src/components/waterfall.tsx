@@ -3,8 +3,6 @@ import type { ClockSpan } from "../lib/trace.ts";
 import { Text } from "./plain-text.tsx";
 
 const MIN_WIDTH_PERCENT = 0.4;
-/** A span that takes this share of the time is where it went: it is marked. */
-const HOT_SHARE = 0.75;
 
 /** Where the time went: one bar per span, all on the same scale. */
 export function Waterfall({
@@ -16,7 +14,7 @@ export function Waterfall({
 }) {
   const total = Math.max(1, ...spans.map(({ start_ms, end_ms }) => end_ms ?? start_ms));
   return (
-    <ol class="waterfall" aria-label={`Clock, ${duration(total)} in all`}>
+    <ol class="waterfall" aria-label={`Timeline, ${duration(total)} in all`}>
       {spans.map((span, index) => {
         const width = (span.end_ms ?? total) - span.start_ms;
         const bar = {
@@ -38,7 +36,7 @@ export function Waterfall({
             <span class="waterfall-lane">
               <span class={`waterfall-bar ${span.name}`} style={bar} />
             </span>
-            <span class={`number${width / total >= HOT_SHARE ? " hot" : ""}`}>{duration(width)}</span>
+            <span class="number">{duration(width)}</span>
           </li>
         );
       })}

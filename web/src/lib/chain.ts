@@ -28,6 +28,16 @@ export interface ChainRow {
   readonly children: number;
   /** The first response of a branch, if there is more than one branch. */
   readonly startsBranch: boolean;
+  /** The lines before it, two characters for each fork above; deep forks are drawn at the same depth. */
+  readonly lines: string;
+}
+
+const MAX_DRAWN_DEPTH = 12;
+
+/** The lines before the first response of a branch, and before those below it. */
+function branchLines(before: string, isLast: boolean): { readonly lines: string; readonly below: string } {
+  const drawn = before.slice(0, 2 * (MAX_DRAWN_DEPTH - 1));
+  return { lines: drawn + (isLast ? "└─" : "├─"), below: drawn + (isLast ? "  " : "│ ") };
 }
 
 /** The tree as rows: a node before its branches, the oldest branch first. */
@@ -44,13 +54,18 @@ export function rowsOf(nodes: readonly ChainNode[]): ChainRow[] {
   const rows: ChainRow[] = [];
   // A stack and no recursion: a chain may be 2,000 responses long.
   const roots = children.get(null) ?? [];
-  const waiting = roots.map((node) => ({ node, depth: 0, startsBranch: roots.length > 1 })).reverse();
+  const start = { depth: 0, startsBranch: roots.length > 1, lines: "", below: "" };
+  const waiting = roots.map((node) => ({ node, ...start })).reverse();
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const below = children.get(next.node.id) ?? [];
-    rows.push({ ...next, children: below.length });
-    const forks = below.length > 1;
-    const depth = next.depth + (forks ? 1 : 0);
-    for (const node of below.toReversed()) waiting.push({ node, depth, startsBranch: forks });
+    const { below: before, ...row } = next;
+    const following = children.get(row.node.id) ?? [];
+    rows.push({ ...row, children: following.length });
+    const forks = following.length > 1;
+    const depth = row.depth + (forks ? 1 : 0);
+    for (const node of following.toReversed()) {
+      const lines = forks ? branchLines(before, node === following.at(-1)) : { lines: before, below: before };
+      waiting.push({ node, depth, startsBranch: forks, ...lines });
+    }
   }
   return rows;
 }

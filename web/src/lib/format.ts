@@ -27,12 +27,28 @@ export function duration(ms: number | null | undefined): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** A time that is known in whole seconds. */
+export function wholeSeconds(seconds: number): string {
+  if (seconds < 1) return "< 1 s";
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+}
+
 export function bytes(value: number | null | undefined): string {
   if (value == null) return ABSENT;
   if (value < 1000) return `${value} B`;
   if (value < 1_000_000) return `${(value / 1000).toFixed(1)} kB`;
   if (value < 1_000_000_000) return `${(value / 1_000_000).toFixed(1)} MB`;
   return `${(value / 1_000_000_000).toFixed(1)} GB`;
+}
+
+const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** `32 MiB` for limits, which are powers of two. */
+export function binaryBytes(value: number): string {
+  let unit = 0;
+  let size = value;
+  for (; size >= 1024 && unit < BINARY_UNITS.length - 1; unit += 1) size /= 1024;
+  return `${Number(size.toFixed(1))} ${BINARY_UNITS[unit]}`;
 }
 
 /** Time of day for today, with the date for any other day. */
@@ -45,6 +61,11 @@ export function when(seconds: number | null | undefined, now: Date = new Date())
 
 export function fullTime(seconds: number | null | undefined): string {
   return seconds == null ? ABSENT : FULL.format(new Date(seconds * 1000));
+}
+
+/** The end of an id, which tells it apart from others: ids begin with their time. */
+export function idTail(id: string): string {
+  return `…${id.slice(-6)}`;
 }
 
 /** The beginning and the end of an id, which tell it apart from others at a glance. */

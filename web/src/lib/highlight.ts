@@ -20,6 +20,38 @@ function matches(word: string, wanted: string): boolean {
   return short.length >= MIN_STEM_CHARS && long.startsWith(short);
 }
 
+export interface Excerpt {
+  readonly pieces: readonly Piece[];
+  /** Whether something of the text is missing. */
+  readonly cut: boolean;
+}
+
+const CONTEXT_CHARS = 60;
+const EXCERPT_CHARS = 300;
+
+/** The place of the first mark, with a few words before it, or the beginning of a text without marks. */
+export function excerptOf(pieces: readonly Piece[]): Excerpt {
+  const first = pieces.findIndex(({ marked }) => marked);
+  const found: Piece[] = [];
+  let room = EXCERPT_CHARS;
+  if (first > 0) {
+    const { text = "" } = pieces[first - 1] ?? {};
+    const context = text.length > CONTEXT_CHARS ? text.slice(-CONTEXT_CHARS).replace(/^\S*\s+/, "") : text;
+    found.push({ text: context, marked: false });
+    room -= context.length;
+  }
+  for (const { text, marked } of pieces.slice(Math.max(0, first))) {
+    if (room <= 0) break;
+    found.push({ text: text.slice(0, room), marked });
+    room -= text.length;
+  }
+  return { pieces: found, cut: lengthOf(found) < lengthOf(pieces) };
+}
+
+function lengthOf(pieces: readonly Piece[]): number {
+  return pieces.reduce((sum, { text }) => sum + text.length, 0);
+}
+
 export function highlighted(text: string, question: string): Piece[] {
   const wanted = [...question.matchAll(WORD)]
     .map(([word]) => plain(word))

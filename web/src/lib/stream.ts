@@ -37,11 +37,6 @@ export async function streamNew(
   await streamWith(() => send("/v1/responses", call), target, signal);
 }
 
-/** Follows a background response from the beginning, or from the event after `lastSequence`. */
-export async function streamStored(id: string, target: StreamTarget, signal: AbortSignal): Promise<void> {
-  await streamWith(() => resume(id, target, signal, send), target, signal);
-}
-
 function resume(id: string, target: StreamTarget, signal: AbortSignal, by: Send): Promise<Response> {
   const after = target.lastSequence();
   const query = { stream: true, ...(after >= 0 ? { starting_after: after } : {}) };

@@ -127,6 +127,9 @@ export interface ResponseSummary {
   readonly forks: number;
 }
 
+const FINAL = ["completed", "failed", "cancelled", "incomplete"];
+
+/** False for work that waits for an approval as well. */
 export function isFinal(status: string): boolean {
-  return status !== "queued" && status !== "in_progress";
+  return FINAL.includes(status);
 }

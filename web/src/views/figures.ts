@@ -20,9 +20,3 @@ export function age(seconds: number, now: number = Date.now() / 1000): string {
 export function score(value: number | null | undefined): string {
   return value == null ? "–" : value.toFixed(3);
 }
-
-const FINAL = ["completed", "failed", "cancelled", "incomplete"];
-
-export function isFinal(status: string): boolean {
-  return FINAL.includes(status);
-}

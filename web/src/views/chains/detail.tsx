@@ -9,6 +9,7 @@ import { type Chain, type ChainNode, type ChainRow, rowsOf } from "../../lib/cha
 import { count, duration, fullTime } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad } from "../../lib/load.ts";
+import { withoutMarks } from "../../lib/previews.ts";
 import { go, placeTo } from "../../lib/router.ts";
 import type { ResponseSummary } from "../../lib/types.ts";
 import { ReplayDialog } from "./replay-dialog.tsx";
@@ -122,10 +123,7 @@ interface RowProps {
   readonly onReplay: (id: string) => void;
 }
 
-const MAX_SHOWN_DEPTH = 12;
-
-function Row({ row: { node, depth, children, startsBranch }, current, onReplay }: RowProps) {
-  const lines = `${"│ ".repeat(Math.max(0, Math.min(depth, MAX_SHOWN_DEPTH) - (startsBranch ? 1 : 0)))}${startsBranch && depth > 0 ? "├─" : ""}`;
+function Row({ row: { node, depth, children, startsBranch, lines }, current, onReplay }: RowProps) {
   return (
     <div class={`node${current ? " current" : ""}`} aria-current={current ? "true" : undefined}>
       <span class="tree-lines" aria-hidden="true">
@@ -141,7 +139,7 @@ function Row({ row: { node, depth, children, startsBranch }, current, onReplay }
           <Text text={node.input_preview || node.id} />
         </div>
         <div class="muted">
-          <Text text={node.output_preview ?? ""} />
+          <Text text={withoutMarks(node.output_preview ?? "")} />
         </div>
       </a>
       <div class="row node-facts">

@@ -72,7 +72,7 @@ function FileList() {
       )}
       {files.length > 0 && (
         <Scrolled label="Files">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>name</th>
@@ -129,14 +129,20 @@ function FileRow({ file, reload, problem }: RowProps) {
   };
   return (
     <tr>
-      <td class="wide">{visible(file.filename)}</td>
-      <td>
-        <Id value={file.id} href={`#/files/${file.id}`} />
+      <td class="wide">
+        <a href={`#/files/${file.id}`}>{visible(file.filename)}</a>
       </td>
-      <td>{file.purpose}</td>
-      <td class="number">{bytes(file.bytes)}</td>
-      <td class="nowrap">{age(file.created_at)}</td>
-      <td>{file.expires_at === null ? "never" : moment(file.expires_at)}</td>
+      <td>
+        <Id value={file.id} />
+      </td>
+      <td data-label="purpose">{file.purpose}</td>
+      <td class="number" data-label="size">
+        {bytes(file.bytes)}
+      </td>
+      <td class="nowrap" data-label="created">
+        {age(file.created_at)}
+      </td>
+      <td data-label="expires">{file.expires_at === null ? "never" : moment(file.expires_at)}</td>
       <td>
         <Badge status={file.status} />
       </td>

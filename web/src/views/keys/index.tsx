@@ -46,7 +46,7 @@ function Keys() {
       )}
       {data !== undefined && data.data.length > 0 && (
         <Scrolled label="Keys">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>state</th>
@@ -120,10 +120,14 @@ function Row({ apiKey: key, reload, problem }: RowProps) {
       <td>
         <Id value={key.id} />
       </td>
-      <td>{visible(key.tenant)}</td>
-      <td>{key.scopes.join(", ").replaceAll("responses:", "")}</td>
-      <td class="nowrap">{moment(key.created_at)}</td>
-      <td class="nowrap">{key.expires_at === null ? "never" : moment(key.expires_at)}</td>
+      <td data-label="tenant">{visible(key.tenant)}</td>
+      <td data-label="scopes">{key.scopes.join(", ").replaceAll("responses:", "")}</td>
+      <td class="nowrap" data-label="created">
+        {moment(key.created_at)}
+      </td>
+      <td class="nowrap" data-label="expires">
+        {key.expires_at === null ? "never" : moment(key.expires_at)}
+      </td>
       <td>
         <div class="row tight">
           <Act

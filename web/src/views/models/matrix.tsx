@@ -18,7 +18,7 @@ export function Matrix({ models }: { models: readonly Model[] }) {
   return (
     <>
       <p class="muted">
-        ● native, ◐ emulated by this server, ○ not supported. A reason is shown on each.
+        ● native, ◐ emulated by this server, ○ not supported. A sign with a triangle opens its reason.
         {models.length > MAX_MODELS && ` The first ${MAX_MODELS} models are shown.`}
       </p>
       <Scrolled label="Capabilities by model">
@@ -91,12 +91,26 @@ function Group({ title, all, pick }: GroupProps) {
 function Cell({ support }: { support: Support | undefined }) {
   if (support === undefined) return <td>–</td>;
   return (
-    <td
-      class={`support ${support.level}`}
-      title={support.why ? `${support.level}: ${support.why}` : support.level}
-    >
-      <span aria-hidden="true">{SIGNS[support.level]}</span>
-      <span class="visually-hidden">{support.why ? `${support.level}: ${support.why}` : support.level}</span>
+    <td class={`support ${support.level}`}>
+      {support.why ? (
+        <details>
+          <summary>
+            <Sign level={support.level} />
+          </summary>
+          {visible(support.why)}
+        </details>
+      ) : (
+        <Sign level={support.level} />
+      )}
     </td>
+  );
+}
+
+function Sign({ level }: { level: Support["level"] }) {
+  return (
+    <span title={level}>
+      <span aria-hidden="true">{SIGNS[level]}</span>
+      <span class="visually-hidden">{level}</span>
+    </span>
   );
 }

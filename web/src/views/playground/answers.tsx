@@ -8,7 +8,7 @@ import { type Answered, answersOf, waitingIn } from "./answering.ts";
 import { type Column, start } from "./state.ts";
 
 /**
- * What a person does with the items that wait: approve or refuse calls, and give the outputs of functions. All
+ * What a person does with the items that wait: approve or reject calls, and give the outputs of functions. All
  * answers are sent together, because a model that made several calls needs the output of each.
  */
 export function Answers({ column, items }: { column: Column; items: readonly Item[] }) {
@@ -58,7 +58,7 @@ export function Answers({ column, items }: { column: Column; items: readonly Ite
           <Action
             kind="primary"
             scope="write"
-            off={undecided ? "Approve or refuse the calls first." : undefined}
+            off={undecided ? "Approve or reject the calls first." : undefined}
             onClick={send}
           >
             {calls.length === 1 ? "Send output" : `Send ${calls.length} outputs`}
@@ -87,10 +87,10 @@ function Approval({ item, decision, onDecide }: ApprovalProps) {
           Approve
         </Action>
         <Action kind="danger" scope="write" onClick={() => onDecide(false)}>
-          Refuse
+          Reject
         </Action>
         {decision !== undefined && (
-          <span role="status">{decision === true ? "Approved." : "Refused."} The other calls wait.</span>
+          <span role="status">{decision === true ? "Approved." : "Rejected."} The other calls wait.</span>
         )}
       </div>
     </div>

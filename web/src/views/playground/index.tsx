@@ -38,7 +38,7 @@ export default function Playground({ query }: ViewProps) {
       <header class="head">
         <h1>Playground</h1>
         <button type="button" onClick={() => setColumns(columns.value.length === 1)}>
-          {columns.value.length === 1 ? "Compare two models" : "One model"}
+          {columns.value.length === 1 ? "Two models" : "One model"}
         </button>
         <button type="button" aria-expanded={showsOptions} onClick={() => setShowsOptions(!showsOptions)}>
           Parameters

@@ -6,13 +6,13 @@ import { Downgrades } from "../../components/downgrades.tsx";
 import { JsonTree } from "../../components/json.tsx";
 import { ErrorState, Loading } from "../../components/states.tsx";
 import { Tabs } from "../../components/tabs.tsx";
-import { ApiError, request } from "../../lib/api.ts";
+import { ApiError, type Page, request } from "../../lib/api.ts";
 import { ABSENT, count, duration, fullTime } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
 import { go, placeTo } from "../../lib/router.ts";
 import type { Trace } from "../../lib/trace.ts";
-import { isFinal, type ResponseObject } from "../../lib/types.ts";
+import { isFinal, type ResponseObject, type ResponseSummary } from "../../lib/types.ts";
 import { Events } from "./events.tsx";
 import { Items } from "./items.tsx";
 import { Rounds } from "./rounds.tsx";
@@ -47,13 +47,18 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
     [id],
     [ended],
   );
+  const { data: times } = useLoad(
+    async (signal) => (ended === true ? loadTimes(response, signal) : undefined),
+    [id],
+    [ended],
+  );
   usePolling(reload, REFRESH_SECONDS, response !== undefined && !isFinal(response.status));
   useShortcuts([{ keys: "Escape", label: "Back to the list", run: () => go(["responses"]) }]);
   if (response === undefined)
     return error === undefined ? <Loading /> : <ErrorState error={error} retry={reload} />;
   return (
     <>
-      <Head response={response} totalMs={totalOf(trace)} reload={reload} />
+      <Head response={response} times={times} reload={reload} />
       {error !== undefined && <ErrorState error={error} retry={reload} />}
       <Failure response={response} />
       <Downgrades downgrades={response.downgrades ?? []} />
@@ -83,24 +88,26 @@ function Failure({ response }: { response: ResponseObject }) {
   return null;
 }
 
-/** In milliseconds, which only a trace knows. */
-function totalOf(trace: Trace | ApiError | undefined): number | undefined {
-  if (trace === undefined || trace instanceof ApiError) return undefined;
-  return Math.max(0, ...trace.clock.map(({ end_ms }) => end_ms ?? 0));
-}
+type Times = Pick<ResponseSummary, "first_token_ms" | "total_ms">;
 
-/** Without a trace the times are known in whole seconds. */
-function inSeconds(seconds: number): string {
-  return seconds < 1 ? "less than 1 s" : `about ${seconds} s`;
+/** The times of a response in milliseconds, which its row in the list has. */
+async function loadTimes(
+  response: ResponseObject | undefined,
+  signal: AbortSignal,
+): Promise<Times | undefined> {
+  if (response === undefined) return undefined;
+  const { id, created_at: began } = response;
+  const query = { text: id, created_after: began - 1, created_before: began + 1, limit: 1 };
+  return (await request<Page<ResponseSummary>>("/v1/responses", { query, signal })).data[0];
 }
 
 interface HeadProps {
   readonly response: ResponseObject;
-  readonly totalMs: number | undefined;
+  readonly times: Times | undefined;
   readonly reload: () => void;
 }
 
-function Head({ response, totalMs, reload }: HeadProps) {
+function Head({ response, times, reload }: HeadProps) {
   const { id, status, usage } = response;
   const [asksDeletion, setAsksDeletion] = useState(false);
   const [failure, setFailure] = useState<unknown>();
@@ -109,7 +116,6 @@ function Head({ response, totalMs, reload }: HeadProps) {
   };
   const cancel = () => act("POST", `/v1/responses/${id}/cancel`, reload);
   const remove = () => act("DELETE", `/v1/responses/${id}`, () => go(["responses"]));
-  const endedAt = response.completed_at;
   return (
     <>
       <header class="head tight">
@@ -119,9 +125,15 @@ function Head({ response, totalMs, reload }: HeadProps) {
         <span class="grow" />
       </header>
       <div class="row">
-        <a href={placeTo(["playground"], { from: id, model: response.model })}>Continue in the playground</a>
-        <a href={placeTo(["chains", id])}>Chain</a>
-        <a href={placeTo(["chains", id], { replay: id })}>Replay</a>
+        <Action scope="write" onClick={() => go(["playground"], { from: id, model: response.model })}>
+          Continue in the playground
+        </Action>
+        <Action scope="write" onClick={() => go(["chains", id], { replay: id })}>
+          Replay
+        </Action>
+        <a class="button" href={placeTo(["chains", id])}>
+          Chain
+        </a>
         <span class="grow" />
         {!isFinal(status) && (
           <Action scope="write" off={response.background ? undefined : NOT_BACKGROUND} onClick={cancel}>
@@ -138,9 +150,10 @@ function Head({ response, totalMs, reload }: HeadProps) {
           model <b>{response.model}</b>
         </span>
         <span>{fullTime(response.created_at)}</span>
-        {endedAt != null && (
+        {times?.total_ms != null && (
           <span>
-            took <b>{totalMs === undefined ? inSeconds(endedAt - response.created_at) : duration(totalMs)}</b>
+            took <b>{duration(times.total_ms)}</b>
+            {times.first_token_ms != null && `, first token after ${duration(times.first_token_ms)}`}
           </span>
         )}
         {usage != null && (

@@ -3,9 +3,10 @@ import { StatusBadge } from "../../components/badge.tsx";
 import { Text } from "../../components/plain-text.tsx";
 import { EmptyState, ErrorState, Loading } from "../../components/states.tsx";
 import { type Page, request } from "../../lib/api.ts";
-import { count, counted, duration, fullTime, shortId, when } from "../../lib/format.ts";
+import { count, counted, duration, fullTime, idTail, when } from "../../lib/format.ts";
 import { useShortcuts } from "../../lib/keyboard.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
+import { withoutMarks } from "../../lib/previews.ts";
 import { go } from "../../lib/router.ts";
 import type { ResponseSummary } from "../../lib/types.ts";
 import { FilterBar } from "./filter-bar.tsx";
@@ -128,7 +129,7 @@ function Cells({ row }: { row: ResponseSummary }) {
           <Text text={row.input_preview ?? ""} />
         </div>
         <div class="muted">
-          <Text text={row.error?.message ?? row.output_preview ?? ""} />
+          <Text text={row.error?.message ?? withoutMarks(row.output_preview ?? "")} />
         </div>
       </td>
       <td class="nowrap">
@@ -146,11 +147,19 @@ function Cells({ row }: { row: ResponseSummary }) {
       <td class="number">{duration(row.first_token_ms)}</td>
       <td class="number">{duration(row.total_ms)}</td>
       <td class="mono nowrap">
-        <a href={`#/responses/${row.id}`} onClick={(event) => event.stopPropagation()}>
-          {shortId(row.id)}
+        <a href={`#/responses/${row.id}`} title={row.id} onClick={(event) => event.stopPropagation()}>
+          {idTail(row.id)}
         </a>
-        {row.forks > 0 && <span class="badge after">{counted(row.forks + 1, "branch", "branches")}</span>}
-        {row.trace && <span class="badge after">trace</span>}
+        {row.forks > 0 && (
+          <div>
+            <span class="badge">{counted(row.forks + 1, "branch", "branches")}</span>
+          </div>
+        )}
+        {row.trace && (
+          <div>
+            <span class="badge">trace</span>
+          </div>
+        )}
       </td>
     </>
   );

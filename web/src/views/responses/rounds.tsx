@@ -58,7 +58,9 @@ export function Rounds({
 function Round({ round, trace, response }: { round: TraceRound; trace: Trace; response: ResponseObject }) {
   const [open, setOpen] = useState(round.index === 0);
   const { request, answer } = round;
-  const marks = marksOf(round.downgrades);
+  // The request of the client is shown once: with what was changed for any round.
+  const marks = marksOf(trace.rounds.flatMap(({ downgrades }) => downgrades));
+  const last = Math.max(...trace.rounds.map(({ index }) => index));
   return (
     <section class="card stack">
       <header class="row">
@@ -79,9 +81,17 @@ function Round({ round, trace, response }: { round: TraceRound; trace: Trace; re
           <Downgrades downgrades={round.downgrades} />
           {round.attempts.length > 1 && <JsonTree value={round.attempts} depth={1} />}
           <div class="split">
-            <Side title="From the client" value={clientBody(trace)} marks={marks} />
+            {round.index === 0 ? (
+              <Side title="From the client" value={clientBody(trace)} marks={marks} />
+            ) : (
+              <p class="muted">The request of the client is in round 1.</p>
+            )}
             <Request request={request} />
-            <Side title="To the client" value={response.output} />
+            {round.index === last ? (
+              <Side title="To the client" value={response.output} />
+            ) : (
+              <p class="muted">The output for the client is in round {last + 1}.</p>
+            )}
             {request !== null && <Answer round={round} />}
           </div>
         </>
@@ -121,7 +131,7 @@ function Side({ title, value, cut = false, headers, marks = {} }: SideProps) {
       {typeof value === "string" ? (
         <Pre text={value} />
       ) : (
-        <JsonTree value={value ?? null} depth={SHOWN_LEVELS} marks={marks} />
+        <JsonTree value={value ?? null} depth={SHOWN_LEVELS} marks={marks} folded="tools" />
       )}
     </section>
   );

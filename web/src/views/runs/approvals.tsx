@@ -57,7 +57,12 @@ export function Waiting({ approvals, decided }: { approvals: readonly Approval[]
               name={`Approve ${each.name}`}
               onClick={() => answer(each, true)}
             />
-            <Act label="Deny" scope="write" name={`Deny ${each.name}`} onClick={() => answer(each, false)} />
+            <Act
+              label="Reject"
+              scope="write"
+              name={`Reject ${each.name}`}
+              onClick={() => answer(each, false)}
+            />
           </div>
         </article>
       ))}

@@ -1,9 +1,10 @@
 import { EmptyState } from "../../components/states.tsx";
 import type { ViewProps } from "../../components/view.ts";
 import { ApiError, type Page, request } from "../../lib/api.ts";
-import { ABSENT, duration } from "../../lib/format.ts";
+import { ABSENT, duration, wholeSeconds } from "../../lib/format.ts";
 import { useLoad, usePolling } from "../../lib/load.ts";
-import { age, isFinal } from "../figures.ts";
+import { isFinal } from "../../lib/types.ts";
+import { age } from "../figures.ts";
 import { Act, Badge, Failure, Head, Id, Scrolled, visible } from "../parts.tsx";
 import { AgentRunView } from "./agent_run.tsx";
 import { loadApprovals, Waiting } from "./approvals.tsx";
@@ -73,7 +74,7 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
         </EmptyState>
       ) : (
         <Scrolled label="Agent runs">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>status</th>
@@ -97,7 +98,9 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
                   </td>
                   <td class="wide">{visible(run.title)}</td>
                   <td class="nowrap">{age(run.created_at)}</td>
-                  <td class="number">{took(run)}</td>
+                  <td class="number" data-label="took">
+                    {took(run)}
+                  </td>
                   <td>
                     {!isFinal(run.status) && (
                       <Cancel path={`/v1/agent/runs/${run.id}`} id={run.id} reload={reload} />
@@ -113,10 +116,8 @@ function Runs({ runs, reload }: { runs: readonly Run[]; reload: () => unknown })
   );
 }
 
-/** Runs have times of whole seconds. */
 function took({ created_at: began, ended_at: ended }: Run): string {
-  if (ended === null) return ABSENT;
-  return ended - began < 1 ? "< 1 s" : duration((ended - began) * 1000);
+  return ended === null ? ABSENT : wholeSeconds(ended - began);
 }
 
 function Responses({ responses, reload }: { responses: readonly Summary[]; reload: () => unknown }) {
@@ -129,7 +130,7 @@ function Responses({ responses, reload }: { responses: readonly Summary[]; reloa
         </EmptyState>
       ) : (
         <Scrolled label="Background responses">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>status</th>
@@ -152,10 +153,12 @@ function Responses({ responses, reload }: { responses: readonly Summary[]; reloa
                   <td>
                     <Id value={each.id} href={`#/runs/${each.id}`} />
                   </td>
-                  <td>{visible(each.model)}</td>
+                  <td data-label="model">{visible(each.model)}</td>
                   <td class="wide">{visible(each.input_preview)}</td>
                   <td class="nowrap">{age(each.created_at)}</td>
-                  <td class="number">{duration(each.total_ms)}</td>
+                  <td class="number" data-label="took">
+                    {duration(each.total_ms)}
+                  </td>
                   <td>
                     {!isFinal(each.status) && (
                       <Cancel path={`/v1/responses/${each.id}`} id={each.id} reload={reload} />

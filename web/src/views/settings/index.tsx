@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { EmptyState, Loading } from "../../components/states.tsx";
 import { type Page, request } from "../../lib/api.ts";
+import { binaryBytes } from "../../lib/format.ts";
 import { useLoad } from "../../lib/load.ts";
 import { whyNot } from "../../lib/session.ts";
 import { Act, Badge, Failure, Head, Scrolled, visible } from "../parts.tsx";
@@ -79,7 +80,7 @@ function Settings() {
       )}
       {shown.length > 0 && (
         <Scrolled label="Settings">
-          <table>
+          <table class="stacked">
             <thead>
               <tr>
                 <th>name</th>
@@ -100,6 +101,11 @@ function Settings() {
   );
 }
 
+/** Whether a setting is in bytes, by its name or its meaning. */
+function isSize({ name, doc }: Setting): boolean {
+  return name.endsWith("_bytes") || /\bbytes\b/i.test(doc ?? "");
+}
+
 function Row({ setting, described }: { setting: Setting; described: boolean }) {
   const { name, value, secret, source, where, doc } = setting;
   return (
@@ -109,6 +115,9 @@ function Row({ setting, described }: { setting: Setting; described: boolean }) {
       </td>
       <td>
         <code class="value">{secret ? "•••" : visible(JSON.stringify(value))}</code>
+        {isSize(setting) && typeof value === "number" && value > 0 && (
+          <div class="muted">{binaryBytes(value)}</div>
+        )}
       </td>
       <td>
         {source === "default" ? (

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { EmptyState } from "../../components/states.tsx";
 import { type Page, request } from "../../lib/api.ts";
 import { duration } from "../../lib/format.ts";
-import { highlighted } from "../../lib/highlight.ts";
+import { excerptOf, highlighted } from "../../lib/highlight.ts";
 import { score } from "../figures.ts";
 import { Failure, visible } from "../parts.tsx";
 import type { Result } from "./types.ts";
@@ -102,12 +102,29 @@ function Scores({ result: { scores } }: { result: Result }) {
 }
 
 function Passage({ text, question }: { text: string; question: string }) {
+  const whole = useSignal(false);
+  const pieces = highlighted(visible(text.slice(0, MAX_SHOWN_CHARS)), question);
+  const excerpt = excerptOf(pieces);
   return (
-    <p class="passage">
-      {highlighted(visible(text.slice(0, MAX_SHOWN_CHARS)), question).map((piece, index) =>
-        piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text,
+    <>
+      <p class="passage">
+        {(whole.value ? pieces : excerpt.pieces).map((piece, index) =>
+          piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text,
+        )}
+        {(whole.value ? text.length > MAX_SHOWN_CHARS : excerpt.cut) && " …"}
+      </p>
+      {excerpt.cut && (
+        <button
+          type="button"
+          class="link"
+          aria-expanded={whole.value}
+          onClick={() => {
+            whole.value = !whole.value;
+          }}
+        >
+          {whole.value ? "Show less" : "Show the passage"}
+        </button>
       )}
-      {text.length > MAX_SHOWN_CHARS && " …"}
-    </p>
+    </>
   );
 }

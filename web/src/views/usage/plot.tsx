@@ -8,6 +8,9 @@ const HEIGHT_PX = 200;
 const AXIS_WIDTH_PX = 64;
 const TIMES_HEIGHT_PX = 32;
 const DAY_SECONDS = 86_400;
+/** Often equal to p99, which would cover it. */
+const DASHED = "p95";
+const DASH_PX = [6, 4];
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4"];
@@ -27,7 +30,14 @@ function stepsOf({ starts: [first = 0, second = first + DAY_SECONDS] }: Plotted)
   return [1, 2, 3, 4, 6, 7, 12, 14, 24, 28].map((times) => times * step);
 }
 
+/** The dashed line comes last, so that one below it is seen between its dashes. */
+function drawnOf({ lines }: Plotted) {
+  const drawn = lines.map((line, index) => ({ ...line, index }));
+  return [...drawn.filter(({ label }) => label !== DASHED), ...drawn.filter(({ label }) => label === DASHED)];
+}
+
 function options(plotted: Plotted, width: number, shown: (value: number) => string): uPlot.Options {
+  const drawn = drawnOf(plotted);
   const axis = {
     stroke: colour("--muted"),
     grid: { stroke: colour("--line"), width: 1 },
@@ -41,10 +51,11 @@ function options(plotted: Plotted, width: number, shown: (value: number) => stri
     legend: { show: false },
     series: [
       {},
-      ...plotted.lines.map(({ label }, index) => ({
+      ...drawn.map(({ label, index }) => ({
         label,
         stroke: colour(COLOURS[index] ?? "--ink"),
         width: 2,
+        ...(label === DASHED ? { dash: DASH_PX } : {}),
         points: { show: plotted.starts.length < 40, size: 5 },
       })),
     ],
@@ -71,7 +82,7 @@ export function Plot({ plotted }: { plotted: Plotted }) {
     const shown = plotted.unit === "ms" ? duration : count;
     const data = [
       [...plotted.starts],
-      ...plotted.lines.map(({ values }) => [...values]),
+      ...drawnOf(plotted).map(({ values }) => [...values]),
     ] as uPlot.AlignedData;
     const plot = new uPlot(options(plotted, element.clientWidth, shown), data, element);
     const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
@@ -86,7 +97,7 @@ export function Plot({ plotted }: { plotted: Plotted }) {
       <div ref={place} aria-hidden="true" class="plot-place" />
       <figcaption class="row">
         {plotted.lines.map(({ label }, index) => (
-          <span key={label} class={`line-key line-key-${index + 1}`}>
+          <span key={label} class={`line-key line-key-${index + 1}${label === DASHED ? " dashed" : ""}`}>
             {label}
           </span>
         ))}

@@ -62,16 +62,23 @@ def memory_mb(session: int) -> float:
 
 def resident_mb(pid: int) -> float:
     """Resident set size of a process and its descendants, in MB of 2**20 bytes; cheaper to read than the
-    proportional one."""
+    proportional one. A child that does not run its program yet has the memory of its parent, and is left
+    out."""
     known = {process.pid: process for process in processes()}
     family, pages = {pid}, 0
     for process in sorted(known.values()):  # a parent is older than its children
-        if process.parent in family:
+        if process.parent in family and _command(process.pid) != _command(process.parent):
             family.add(process.pid)
     for member in family:
         with suppress(OSError):
             pages += int((PROC / str(member) / "statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _command(pid: int) -> bytes:
+    with suppress(OSError):
+        return (PROC / str(pid) / "cmdline").read_bytes()
+    return b""
 
 
 def foreign_seconds(sessions: Collection[int]) -> float:

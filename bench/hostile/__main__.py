@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks; with --check, 2 if a bound does not hold."""
     parser = argparse.ArgumentParser(prog="python -m bench.hostile", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="ATTACK", help="default: every attack, then all together")
+    parser.add_argument("--without", action="append", default=[], metavar="ATTACK", help="may be repeated")
     parser.add_argument("--seconds", type=float, default=5.0, help="of one attack (5)")
     parser.add_argument("--together", type=float, default=20.0, help="seconds of all attacks together (20)")
     parser.add_argument("--list", action="store_true", help="list the attacks")
@@ -24,8 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for attack in ATTACKS.values():
             print(f"{attack.name}: {(attack.run.__doc__ or '').strip().partition(chr(10))[0]}")
         return 0
-    if unknown := set(options.names) - {*ATTACKS, ALL_TOGETHER}:
+    if unknown := {*options.names, *options.without} - {*ATTACKS, ALL_TOGETHER}:
         parser.error(f"unknown attacks: {', '.join(sorted(unknown))}; see --list")
+    for name in options.without:
+        ATTACKS.pop(name, None)
     INTERRUPTION.install()
     names: list[str] = options.names or [*ATTACKS, ALL_TOGETHER]
     rounds: list[AttackRound] = []

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from antiphon.isolated.frames import HEADER, Failure, Job, Success
 
-NICENESS = 10
+NICENESS = 19
 """The event loop of the parent goes first."""
 _RESULTS = msgspec.msgpack.Encoder()
 _JOBS = msgspec.msgpack.Decoder(Job)

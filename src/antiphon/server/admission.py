@@ -20,7 +20,7 @@ MAX_BODIES_BYTES = 128 * 1024 * 1024
 MAX_HELD_BYTES = 512 * 1024 * 1024
 COPIES = 5
 """How often a large body is in memory at its peak: received, joined, decoded, encoded for the upstream."""
-BODIES_MEMORY_SHARE = 0.8
+BODIES_MEMORY_SHARE = 0.6
 """Bodies are received up to this share of the ceiling: running answers and child processes grow, too."""
 
 

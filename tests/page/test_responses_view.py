@@ -17,6 +17,8 @@ from tests.serving import run_server
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
 
 TRACED = {"antiphon-trace": "record"}
+SLOW_SECONDS = 5
+"""More than between two refreshes of the list."""
 
 
 def rows(page: Opened) -> Locator:
@@ -112,13 +114,27 @@ def test_rows_stay_dimmed_until_those_of_another_filter_are_there(page: Opened, 
     expect(busy).to_have_css("opacity", "0.5")
     expect(rows(page).filter(has_text="A straw.")).to_have_count(1)
     expect(page.tab.get_by_role("status")).to_have_count(0)
-    page.tab.unroute("**/v1/responses?*model=json*")  # the next refresh is answered
+    held[-1].continue_()
+    page.tab.unroute("**/v1/responses?*model=json*")
     expect(busy).to_have_count(0)
     expect(rows(page).filter(has_text="A straw.")).to_have_count(0)
     expect(rows(page).filter(has_text="A stem.")).to_have_count(1)
 
 
 @pytest.mark.requirement("PAGE/responses-live")
+def test_a_slow_server_fills_the_list(page: Opened, world: World) -> None:
+    world.respond("echo", "Slowly.")
+
+    def slow(route: Route) -> None:
+        time.sleep(SLOW_SECONDS)
+        route.continue_()
+
+    page.tab.route("**/v1/responses?*", slow)
+    page.go("responses")
+    expect(rows(page)).not_to_have_count(0, timeout=4000 * SLOW_SECONDS)
+    page.tab.unroute_all(behavior="ignoreErrors")
+
+
 def test_a_response_that_runs_is_first_and_ends_without_a_reload(page: Opened, world: World) -> None:
     running = world.respond("hangs", "I wait.", background=True)["id"]
     world.respond("echo", "I am newer.")

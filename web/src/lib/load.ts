@@ -10,7 +10,8 @@ export interface Loaded<T> {
 
 /**
  * Loads when mounted, when the object or a filter changes and on `reload`. The data of another object is dropped, that
- * of other filters stays until the new one is there. An answer that comes too late is dropped.
+ * of other filters stays until the new one is there. An answer that comes too late is dropped. `refresh` does nothing
+ * while a request is on its way: it is for polling, which would never let a slow server answer.
  */
 export function useLoad<T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -24,16 +25,24 @@ export function useLoad<T>(
     current.current?.abort();
     const controller = new AbortController();
     current.current = controller;
+    const ended = () => {
+      if (current.current === controller) current.current = undefined;
+    };
     setState(({ error: _, ...kept }) => ({ ...kept, loading: true }));
     load(controller.signal).then(
       (data) => {
+        ended();
         if (!controller.signal.aborted) setState({ data, loading: false, stale: false });
       },
       (error: unknown) => {
+        ended();
         if (!controller.signal.aborted) setState((kept) => ({ ...kept, error, loading: false }));
       },
     );
   }, [...object, ...filters]);
+  const refresh = useCallback(() => {
+    if (current.current === undefined) reload();
+  }, [reload]);
   useEffect(() => {
     const same = object.every((part, index) => part === shown.current[index]);
     shown.current = object;
@@ -43,7 +52,7 @@ export function useLoad<T>(
     reload();
     return () => current.current?.abort();
   }, [reload]);
-  return { ...state, reload };
+  return { ...state, reload, refresh };
 }
 
 export interface LoadedPages<T> {

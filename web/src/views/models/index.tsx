@@ -22,7 +22,7 @@ async function loadUpstreams(signal: AbortSignal): Promise<readonly Upstream[] |
 export default function ModelsView() {
   const upstreams = useLoad(loadUpstreams, []);
   const models = useLoad((signal) => request<Page<Model>>("/v1/models", { signal }), []);
-  usePolling(upstreams.reload, REFRESH_SECONDS);
+  usePolling(upstreams.refresh, REFRESH_SECONDS);
   const reload = () => {
     upstreams.reload();
     models.reload();

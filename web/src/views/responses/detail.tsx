@@ -40,6 +40,7 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
     data: response,
     error,
     reload,
+    refresh,
   } = useLoad((signal) => request<ResponseObject>(path, { signal }), [path]);
   const ended = response === undefined ? undefined : isFinal(response.status);
   const { data: trace, error: traceError } = useLoad(
@@ -52,7 +53,7 @@ export function Detail({ id, tab }: { id: string; tab: string }) {
     [id],
     [ended],
   );
-  usePolling(reload, REFRESH_SECONDS, response !== undefined && !isFinal(response.status));
+  usePolling(refresh, REFRESH_SECONDS, response !== undefined && !isFinal(response.status));
   useShortcuts([{ keys: "Escape", label: "Back to the list", run: () => go(["responses"]) }]);
   if (response === undefined)
     return error === undefined ? <Loading /> : <ErrorState error={error} retry={reload} />;

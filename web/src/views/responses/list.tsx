@@ -21,9 +21,9 @@ function load(filters: Filters, signal: AbortSignal): Promise<Page<ResponseSumma
 export function List({ query }: { query: Filters }) {
   const { after } = query;
   const wanted = JSON.stringify(query);
-  const { data, error, stale, reload } = useLoad((signal) => load(query, signal), [], [wanted]);
+  const { data, error, stale, reload, refresh } = useLoad((signal) => load(query, signal), [], [wanted]);
   const [selected, setSelected] = useState(0);
-  usePolling(reload, REFRESH_SECONDS, after === undefined);
+  usePolling(refresh, REFRESH_SECONDS, after === undefined);
   const rows = data?.data ?? [];
   const move = (by: number) => setSelected((at) => Math.max(0, Math.min(rows.length - 1, at + by)));
   useShortcuts([

@@ -49,8 +49,8 @@ function isLive(found: Everything | undefined): boolean {
 }
 
 function RunList() {
-  const { data: found, error, reload } = useLoad(loadEverything, []);
-  usePolling(reload, isLive(found) ? LIVE_SECONDS : IDLE_SECONDS);
+  const { data: found, error, reload, refresh } = useLoad(loadEverything, []);
+  usePolling(refresh, isLive(found) ? LIVE_SECONDS : IDLE_SECONDS);
   return (
     <>
       <Head title="Runs" about="Work that goes on without a connection: background responses and agent runs.">

@@ -20,11 +20,11 @@ export default function StoresView({ path: [id] }: ViewProps) {
 
 function StoreList() {
   const creating = useSignal(false);
-  const { data, error, reload } = useLoad(
+  const { data, error, reload, refresh } = useLoad(
     (signal) => request<Page<VectorStore>>("/v1/vector_stores", { query: { limit: PAGE_SIZE }, signal }),
     [],
   );
-  usePolling(reload, REFRESH_SECONDS);
+  usePolling(refresh, REFRESH_SECONDS);
   return (
     <>
       <Head title="Vector stores" about="Documents in searchable pieces.">

@@ -36,9 +36,9 @@ export function StoreView({ id }: { id: string }) {
   const path = `/v1/vector_stores/${encodeURIComponent(id)}`;
   const asking = useSignal(false);
   const problem = useSignal<unknown>(undefined);
-  const { data, error, reload } = useLoad((signal) => loadStore(path, signal), [id]);
+  const { data, error, reload, refresh } = useLoad((signal) => loadStore(path, signal), [id]);
   const live = data?.files.some((file) => file.status === "in_progress") ?? false;
-  usePolling(reload, live ? LIVE_SECONDS : IDLE_SECONDS);
+  usePolling(refresh, live ? LIVE_SECONDS : IDLE_SECONDS);
   const add = async (file: FileObject) => {
     await request(`${path}/files`, { method: "POST", body: { file_id: file.id } });
     reload();

@@ -27,7 +27,7 @@ from antiphon.service.checks import Checks
 from antiphon.service.responses.create import response_services
 from antiphon.service.responses.file_texts import FileTexts
 from antiphon.service.routing.router import Route, Router
-from antiphon.store.base import Continuation, StoredResponse, response_not_found
+from antiphon.store.base import Continuation, HistoryRoom, StoredResponse, response_not_found
 from antiphon.store.none import no_stores
 from antiphon.store.ports import ResponseStore
 from antiphon.turn.sealing import SealKey
@@ -51,7 +51,7 @@ class FewResponses:
     async def save(self, _tenant: str, stored: StoredResponse) -> None:
         self.saved.append(stored)
 
-    async def continuation(self, _tenant: str, response_id: str) -> Continuation:
+    async def continuation(self, _tenant: str, response_id: str, _room: HistoryRoom) -> Continuation:
         raise response_not_found(response_id, "previous_response_id")
 
 

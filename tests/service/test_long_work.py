@@ -7,9 +7,10 @@ import pytest
 
 from antiphon.backends.scripted import Script, ScriptedBackend, ScriptedTurn
 from antiphon.caller import Caller
+from antiphon.protocol.large_body import LargeBody
 from antiphon.protocol.parse_create import create_from
 from antiphon.service import long_work
-from antiphon.service.long_work import MANY_ITEMS, THREAD_ITEMS, LongWork
+from antiphon.service.long_work import MANY_ITEMS, SHORT_BODY_BYTES, THREAD_ITEMS, LongWork, objects_in
 from antiphon.service.responses.rounds import RoundBuilder
 from antiphon.turn.chunks import Finished, TextDelta
 from antiphon.turn.context import TurnRequest
@@ -50,6 +51,12 @@ async def test_very_much_work_is_done_in_one_thread_by_tenants_in_turn() -> None
     gate.set()
     assert await asyncio.gather(*tasks) == ["a0", "a1", "a2", "a3", "b"]
     assert order.index("b") == 1
+
+
+def test_the_objects_of_a_body_are_counted_if_it_may_have_many() -> None:
+    assert objects_in(b"{}" * (SHORT_BODY_BYTES // 2)) == 0
+    assert objects_in(b"{}" * SHORT_BODY_BYTES) == SHORT_BODY_BYTES
+    assert objects_in(LargeBody("x")) == 0
 
 
 async def test_an_error_of_the_thread_is_raised() -> None:

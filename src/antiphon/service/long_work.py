@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
+SHORT_BODY_BYTES = 16 * 1024
 MANY_ITEMS = 300
 """Up to so many items cost a millisecond or less: nobody need get a turn between."""
 THREAD_ITEMS = 5000
@@ -17,6 +18,14 @@ async def let_others_run(items: int) -> None:
     """Let others have their turn after work on many items."""
     if items > MANY_ITEMS:
         await asyncio.sleep(0)
+
+
+def objects_in(body: object) -> int:
+    """At most so many JSON objects are in a body; 0 for a short one, whose objects do not matter. A body
+    without its long texts has few."""
+    if not isinstance(body, bytes) or len(body) <= SHORT_BODY_BYTES:
+        return 0
+    return body.count(b"{")
 
 
 class LongWork:

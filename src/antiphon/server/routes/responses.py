@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -25,7 +26,7 @@ from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.routing import Route
 from antiphon.service.background import Background
 from antiphon.service.event_log import read_events
-from antiphon.service.long_work import MANY_ITEMS
+from antiphon.service.long_work import MANY_ITEMS, objects_in
 from antiphon.service.responses.compaction import Compactor
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.input_tokens import TokenCount
@@ -130,7 +131,7 @@ class ResponsesRoutes:
             with self._lifetimes.lease(exchange.receive) as lease:
                 body = await self._bodies.read_decodable(exchange, lease)
                 lease.expect_disconnect()
-                request = parse_create(body, exchange.profile)
+                request = await self._parsed(exchange, body)
                 origin = self._origin(exchange, body)
                 if request.params.background:
                     await self._submit(exchange, request, body, origin)
@@ -158,6 +159,14 @@ class ResponsesRoutes:
                     await run.abandon()
                 raise
             await self._abort(exchange, run, renderer, error)
+
+    async def _parsed(self, exchange: Exchange, body: Body) -> CreateResponse:
+        """The request of a body. One with many items is parsed in turns with others."""
+        parse = partial(parse_create, body, exchange.profile)
+        objects = objects_in(body)
+        if objects <= MANY_ITEMS:
+            return parse()
+        return await self._creator.work.run(exchange.caller.tenant, objects, parse)
 
     def _answer(self, exchange: Exchange, response: Response, max_bytes: int = 0) -> Awaitable[None]:
         """Send a response; one that may be large in slices."""

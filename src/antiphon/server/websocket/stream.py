@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from antiphon.server.error_shapes import internal_error
 from antiphon.server.lifetime import ClientGone, Lifetimes
 from antiphon.server.start_queue import StartQueue
 from antiphon.server.websocket.channel import Channel
+from antiphon.service.long_work import objects_in
 from antiphon.service.responses.create import Creator
 from antiphon.service.responses.run import ResponseRun
 from antiphon.service.responses.session import ConnectionMemory
@@ -135,7 +137,8 @@ class SocketStream:
         caller = shared.admit()
         if len(frame.body) > CHEAP_BODY_BYTES and not shared.starts.start_now(caller.tenant):
             await shared.starts.wait(caller.tenant)
-        create = parse_create_frame(frame.body, shared.profile)
+        parse = partial(parse_create_frame, frame.body, shared.profile)
+        create = await shared.creator.work.run(caller.tenant, objects_in(frame.body), parse)
         if len(frame.body) > UNCHARGED_BYTES:
             await asyncio.sleep(0)
         self._shape = Shape(shared.profile, create.request.params.stream_options or StreamOptions())

@@ -45,6 +45,8 @@ class Creator:
     clock: Clock
     retention: Retention
     traces: TracePolicy
+    work: LongWork
+    """For requests with many items, when they are parsed."""
     similar_models: bool = False
     """Whether a background response may be made by a model with a similar name, as it was accepted."""
 
@@ -211,6 +213,7 @@ def response_services(
         clock=clock,
         retention=options.retention,
         traces=options.traces,
+        work=work,
         similar_models=options.similar_models,
     )
     return ResponseServices(creator, compactor, TokenCount(router=router, contexts=contexts, sent=files.sent))

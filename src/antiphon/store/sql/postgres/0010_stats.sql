@@ -23,12 +23,12 @@ CREATE INDEX responses_by_age ON responses (tenant, created_at, id) INCLUDE (
     upstream, first_token_ms, total_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tool_calls
 );
 
--- What was sent upstream for a response, and what came back: sealed.
+-- What was sent upstream for a response, and what came back: sealed and compressed.
 CREATE TABLE traces (
     tenant text NOT NULL,
     response text NOT NULL,
     created_at bigint NOT NULL,
-    data bytea NOT NULL,
+    data text NOT NULL,
     PRIMARY KEY (tenant, response)
 );
 CREATE INDEX traces_by_age ON traces (created_at);

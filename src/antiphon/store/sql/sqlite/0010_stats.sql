@@ -22,12 +22,12 @@ CREATE INDEX responses_by_age ON responses (
     upstream, first_token_ms, total_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens, tool_calls
 );
 
--- What was sent upstream for a response, and what came back: sealed.
+-- What was sent upstream for a response, and what came back: sealed and compressed.
 CREATE TABLE traces (
     tenant text NOT NULL,
     response text NOT NULL,
     created_at integer NOT NULL,
-    data blob NOT NULL,
+    data text NOT NULL,
     PRIMARY KEY (tenant, response)
 );
 CREATE INDEX traces_by_age ON traces (created_at);
